@@ -1,0 +1,66 @@
+# Everything a contributor runs. Each target first sets up what it needs; `make` alone lists them.
+
+PYTHON ?= python3
+# Workers of the test suite; each computes with one thread.
+JOBS ?= auto
+
+BIN := .venv/bin
+INSTALL := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt
+# Named after the content it was made from, not after times: a checkout or touch that changes nothing installs nothing.
+STAMP := .venv/.set-up-$(shell (pwd; cat pyproject.toml constraints.txt) | cksum | cut -d' ' -f1)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup embedded demo test test-slow check format clean distclean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(STAMP) embedded ## Make .venv with the pinned versions and fetch the embedded default
+
+demo: $(STAMP) embedded ## Run the main job on the embedded default
+	$(BIN)/frostline measure
+
+test: $(STAMP) embedded ## Run the default tests, without network
+	$(BIN)/python -m pytest -m "not slow" -n $(JOBS)
+
+test-slow: $(STAMP) embedded ## Run the tests that take minutes
+	$(BIN)/python -m pytest -m slow -n $(JOBS)
+
+check: $(STAMP) ## Lint, check the format and the types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(STAMP) ## Format the code and mend what lint can mend
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean: ## Remove what the tools leave behind
+	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+distclean: clean ## Remove .venv too
+	rm -rf .venv
+
+# Checked by hash at every run (0.2 s), so that a cache that was emptied meanwhile is filled again.
+embedded: $(STAMP)
+	@$(BIN)/python -m frostline.embedded > /dev/null
+
+# Torch comes first, alone and pinned: drawn in by another package it would be the newest, with gigabytes for GPUs.
+$(STAMP):
+	@$(BIN)/python -c 'import pip' 2> /dev/null || $(MAKE) --no-print-directory .venv
+	$(INSTALL) torch
+	$(INSTALL) --quiet hatchling editables
+	$(INSTALL) --quiet --no-build-isolation -e '.[dev]'
+	@rm -f .venv/.set-up-*
+	@touch $@
+
+.PHONY: .venv
+.venv:
+	@command -v $(PYTHON) > /dev/null || \
+	  { echo "make: $(PYTHON) is not here: install Python 3.11 or newer, or say PYTHON=/path/to/python" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "make: $(PYTHON) is older than 3.11: say PYTHON=/path/to/a/newer/python" >&2; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2> /dev/null || \
+	  { echo "make: $(PYTHON) cannot make virtual environments: install python3-venv or the like" >&2; exit 1; }
+	$(PYTHON) -m venv --clear .venv

@@ -1,0 +1,53 @@
+"""Frostline: which layers of a pretrained text encoder to tune, freeze and drop, and where to put the head.
+
+    import frostline
+
+    scores = frostline.measure("bert-base-uncased", "reviews.csv")
+    scores["variability"].best
+
+Names are imported on first use, so that `import frostline` is instant.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from frostline.checkpoint import load_encoder as load_encoder
+    from frostline.encoder import Encoder as Encoder
+    from frostline.errors import FrostlineError as FrostlineError
+    from frostline.errors import UserError as UserError
+    from frostline.measure import measure as measure
+    from frostline.parameters import count_parameters as count_parameters
+    from frostline.records import LayerScores as LayerScores
+    from frostline.records import Plan as Plan
+    from frostline.tasks import Task as Task
+    from frostline.tasks import load_task as load_task
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Encoder": "encoder",
+    "FrostlineError": "errors",
+    "LayerScores": "records",
+    "Plan": "records",
+    "Task": "tasks",
+    "UserError": "errors",
+    "count_parameters": "parameters",
+    "load_encoder": "checkpoint",
+    "load_task": "tasks",
+    "measure": "measure",
+}
+
+__all__ = ["__version__", *sorted(_HOMES)]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'frostline' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"frostline.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

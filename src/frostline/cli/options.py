@@ -1,0 +1,65 @@
+"""Flags that mean the same in every command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+# typer reads these annotations at run time and wants Optional spelled out.
+Data = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option(
+        "--data",
+        help="Labelled file (CSV, TSV, JSON lines, Parquet; plain or .gz), preset such as glue/sst2, or hub id.",
+        show_default="the embedded movie-review snippets",
+    ),
+]
+DataArgument = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Argument(metavar="[DATA]", help="The same as --data.", show_default=False),
+]
+Model = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--model", help="Folder or hub id of the encoder.", show_default="the embedded all-MiniLM-L6-v2"),
+]
+Revision = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--revision", help="Branch, tag or commit of a hub model.", show_default=False),
+]
+Text = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--text", help="Column with the text.", show_default="guessed and said"),
+]
+TextPair = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--text-pair", help="Column with the second text of a pair.", show_default="guessed and said"),
+]
+Label = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--label", help="Column with the label.", show_default="guessed and said"),
+]
+DataDir = Annotated[
+    Optional[Path],  # noqa: UP045
+    typer.Option("--data-dir", help="Folder with a preset's official files, in place of the hub.", show_default=False),
+]
+Validation = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--validation", help="File with validation rows.", show_default="10% of the training rows"),
+]
+Test = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--test", help="File with test rows.", show_default="20% of the rows"),
+]
+MaxLength = Annotated[
+    Optional[int],  # noqa: UP045
+    typer.Option("--max-length", min=1, help="Cut texts at this many tokens.", show_default="the model's limit, 512 at most"),
+]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of everything drawn at random.")]
+Threads = Annotated[
+    Optional[int],  # noqa: UP045
+    typer.Option("--threads", min=1, help="CPU threads to use.", show_default="all cores"),
+]
+Device = Annotated[str, typer.Option("--device", help="Where to compute: cpu, cuda, mps.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]

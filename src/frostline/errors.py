@@ -1,0 +1,70 @@
+"""Everything Frostline raises on purpose, and the exit code each kind ends the program with.
+
+    FrostlineError                  1   never raised itself
+    +-- UserError                   2   one mistake, one line: what, where, what to do
+    |   +-- OptionError             2   an argument or flag that cannot be used as given
+    |   +-- DataError               2   a file, row or column that cannot be read as a task
+    |   +-- EncoderError            2   a model folder or hub id that cannot be used as an encoder
+    |   +-- FetchError              2   something that has to be downloaded and cannot be reached
+    |   +-- MeasureError            2   a task and an encoder that give no meaningful layer score
+    +-- TrialsFailed                3   some trials of a study failed; the others are recorded
+    +-- Interrupted               130   stopped by the user; what was finished is kept
+
+Anything else that escapes is a bug and keeps its traceback (exit code 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class FrostlineError(Exception):
+    """The root of every error raised on purpose."""
+
+    exit_code = 1
+
+
+class UserError(FrostlineError):
+    """A mistake that the user can mend; its message is one line."""
+
+    exit_code = 2
+
+
+class OptionError(UserError):
+    """An argument or flag that cannot be used as given."""
+
+
+class DataError(UserError):
+    """A file, row or column that cannot be read as a task."""
+
+
+class EncoderError(UserError):
+    """A model folder or hub id that cannot be used as an encoder."""
+
+
+class FetchError(UserError):
+    """Something that has to be downloaded and cannot be reached."""
+
+
+class MeasureError(UserError):
+    """A task and an encoder that give no meaningful layer score."""
+
+
+class TrialsFailed(FrostlineError):
+    """Some trials failed; the others are recorded."""
+
+    exit_code = 3
+
+
+class Interrupted(FrostlineError):
+    """Stopped by the user; what was finished is kept and can be resumed."""
+
+    exit_code = 130
+
+
+def did_you_mean(given: str, known: Iterable[str]) -> str:
+    """' (did you mean X?)' for the nearest of the known names, or '' when none is near; ends a message."""
+    by_lower = {name.lower(): name for name in known}
+    near = get_close_matches(given.lower(), list(by_lower), n=1, cutoff=0.6)
+    return f" (did you mean {by_lower[near[0]]}?)" if near else ""

@@ -1,0 +1,74 @@
+"""DeBERTa: attention by content and by relative position; the relative embeddings belong to the embeddings."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, cast
+
+import torch
+from torch import Tensor, nn
+
+from frostline.families import FAMILIES
+from frostline.families.family import Config, Family, Model
+
+
+class Context(NamedTuple):
+    """What DeBERTa's layers share for one padded batch."""
+
+    mask: Tensor  # (texts, longest), 1 at real tokens
+    attention_mask: Tensor
+    relative_positions: Tensor | None
+    relative_embeddings: Tensor | None
+
+
+class Deberta(Family):
+    """Attention by content and relative position, on padded batches."""
+
+    name = "deberta"
+    title = "DeBERTa"
+    examples = "microsoft/deberta-base, microsoft/deberta-large"
+    embedding_paths = ("embeddings", "encoder.rel_embeddings")
+    pooler_path = None
+    can_pack = False
+    has_multiple_choice = False
+    projections = {
+        "query": "attention.self.in_proj",  # one projection makes query, key and value
+        "key": "attention.self.in_proj",
+        "value": "attention.self.in_proj",
+        "project": "attention.output.dense",
+        "up": "intermediate.dense",
+        "down": "output.dense",
+    }
+
+    def max_length(self, config: Config) -> int | None:
+        """The position table's size, where there is one; relative positions set no limit."""
+        return int(config.max_position_embeddings) if config.position_biased_input else None
+
+    def embed(self, model: Model, ids: Tensor, types: Tensor, positions: Tensor) -> Tensor:
+        """State 0; unpadded, so that the stock code's zeroing of padding has nothing to do."""
+        if model.embeddings.position_embeddings is None:
+            positions = torch.zeros_like(positions)  # not used, and may be beyond the table
+        return super().embed(model, ids, types, positions)
+
+    def context(self, model: Model, mask: Tensor, dtype: torch.dtype) -> Context:
+        """The pairwise mask, relative positions, and the (normalised) relative embeddings."""
+        encoder = model.encoder
+        like_states = torch.empty((1, mask.shape[1], 1), device=mask.device)  # only its length is read
+        return Context(
+            mask=mask.long(),
+            attention_mask=encoder.get_attention_mask(mask.long()),
+            relative_positions=encoder.get_rel_pos(like_states),
+            relative_embeddings=encoder.get_rel_embedding(),
+        )
+
+    def call(self, model: Model, layer: nn.Module, states: Tensor, context: Any, *, origin: int) -> Tensor:
+        """The stock layer, given what all layers share."""
+        out = layer(
+            states,
+            context.attention_mask,
+            relative_pos=context.relative_positions,
+            rel_embeddings=context.relative_embeddings,
+        )
+        return cast(Tensor, out[0])
+
+
+FAMILIES.add("deberta", Deberta())

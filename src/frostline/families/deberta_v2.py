@@ -1,0 +1,67 @@
+"""DeBERTa v2 and v3: DeBERTa with separate projections, log-bucketed positions and, in v2, a convolution.
+
+The convolution reads the embeddings, is added to the first layer's output, and so belongs to layer 1: it is frozen,
+tuned, dropped and moved with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from torch import Tensor, nn
+
+from frostline.families import FAMILIES
+from frostline.families.deberta import Deberta
+from frostline.families.family import Config, Model
+
+
+class DebertaV2(Deberta):
+    """Attention by content and bucketed relative position, on padded batches."""
+
+    name = "deberta-v2"
+    title = "DeBERTa v2 and v3"
+    examples = "microsoft/deberta-v3-small, microsoft/deberta-v3-base, microsoft/deberta-v2-xlarge"
+    embedding_paths = ("embeddings", "encoder.rel_embeddings", "encoder.LayerNorm")
+    has_multiple_choice = True
+    projections = {
+        "query": "attention.self.query_proj",
+        "key": "attention.self.key_proj",
+        "value": "attention.self.value_proj",
+        "project": "attention.output.dense",
+        "up": "intermediate.dense",
+        "down": "output.dense",
+    }
+
+    def attached(self, model: Model, origin: int) -> list[nn.Module]:
+        """The convolution, for layer 1."""
+        conv = model.encoder.conv
+        return [conv] if origin == 1 and conv is not None else []
+
+    def reordered(self, config: Config, numbers: Sequence[int], origins: Sequence[int]) -> Config:
+        """Without layer 1 there is no convolution either."""
+        new = super().reordered(config, numbers, origins)
+        if 1 not in origins and getattr(config, "conv_kernel_size", 0):
+            new.conv_kernel_size = 0
+        return new
+
+    def set_layers(self, model: Model, layers: Sequence[nn.Module]) -> None:
+        """The convolution goes where the configuration says that there is none."""
+        super().set_layers(model, layers)
+        if not getattr(model.config, "conv_kernel_size", 0):
+            model.encoder.conv = None
+
+    def is_stock(self, model: Model, origins: Sequence[int]) -> bool:
+        """The stock class applies the convolution after the lowest layer only."""
+        return model.encoder.conv is None or origins[0] == 1
+
+    def call(self, model: Model, layer: nn.Module, states: Tensor, context: Any, *, origin: int) -> Tensor:
+        """The stock layer, and for layer 1 the convolution over the layer's own input."""
+        out = super().call(model, layer, states, context, origin=origin)
+        for conv in self.attached(model, origin):
+            # Padding is zero in the embeddings that it usually reads; where surgery moved it, make it so.
+            out = cast(Tensor, conv(states * context.mask[..., None], out, context.mask))
+        return out
+
+
+FAMILIES.add("deberta-v2", DebertaV2())

@@ -1,0 +1,29 @@
+"""ELECTRA: BERT's layers; small sizes have narrow embeddings and a projection, which belongs to the embeddings."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from torch import Tensor
+
+from frostline.families import FAMILIES
+from frostline.families.family import Family, Model
+
+
+class Electra(Family):
+    """BERT's layers over embeddings that may be narrower than the layers."""
+
+    name = "electra"
+    title = "ELECTRA"
+    examples = "google/electra-small-discriminator, google/electra-base-discriminator"
+    embedding_paths = ("embeddings", "embeddings_project")
+    pooler_path = None
+
+    def embed(self, model: Model, ids: Tensor, types: Tensor, positions: Tensor) -> Tensor:
+        """State 0, after the projection to the layers' width."""
+        states = super().embed(model, ids, types, positions)
+        project = getattr(model, "embeddings_project", None)
+        return states if project is None else cast(Tensor, project(states))
+
+
+FAMILIES.add("electra", Electra())

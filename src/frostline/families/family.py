@@ -1,0 +1,191 @@
+"""What a family has to say; the defaults fit BERT, and each other family overrides what differs."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+# Hugging Face models and configurations carry no useful types.
+Model = Any
+Config = Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerParts:
+    """The pieces of one post-norm layer, for running it on unpadded tokens.
+
+    output = output_norm(x + drop(down(act(up(x))))), where x = attention_norm(input + drop(project(attention(input)))).
+    """
+
+    query: nn.Module
+    key: nn.Module
+    value: nn.Module
+    project: nn.Module
+    attention_norm: nn.Module
+    up: nn.Module
+    activation: Any
+    down: nn.Module
+    output_norm: nn.Module
+    heads: int
+    attention_dropout: float
+    project_dropout: float
+    down_dropout: float
+
+
+class Family:
+    """One architecture: where its embeddings, layers, final norm and pooler live, and how a layer is called.
+
+    Paths are relative to the base model (`BertModel`), the names in `projections` and `norms` to one layer.
+    """
+
+    name: str  # Hugging Face's model_type
+    title: str
+    examples: str  # well-known encoders of this family, for the list of what is supported
+    note: str = ""  # what a user of this family should know, in one line
+
+    layers_path: str = "encoder.layer"
+    embedding_paths: tuple[str, ...] = ("embeddings",)  # all that feeds the layers, shared parameters included
+    final_norm_path: str | None = None  # applied to the last state; belongs to the head
+    pooler_path: str | None = "pooler"
+    projections: Mapping[str, str] = {
+        "query": "attention.self.query",
+        "key": "attention.self.key",
+        "value": "attention.self.value",
+        "project": "attention.output.dense",
+        "up": "intermediate.dense",
+        "down": "output.dense",
+    }
+    norms: Mapping[str, str] = {"attention": "attention.output.LayerNorm", "output": "output.LayerNorm"}
+    can_pack: bool = True  # whether layers run on unpadded tokens (see `parts`)
+    has_multiple_choice: bool = True  # whether transformers has a ForMultipleChoice class
+
+    # Structure ---------------------------------------------------------------------------------------------------
+
+    def check(self, config: Config) -> str | None:
+        """Why this configuration cannot be used, in a few words, or None."""
+        if getattr(config, "is_decoder", False) or getattr(config, "add_cross_attention", False):
+            return "it is configured as a decoder"
+        return None
+
+    def depth(self, config: Config) -> int:
+        """The number of layers L."""
+        return int(config.num_hidden_layers)
+
+    def layers(self, model: Model) -> list[nn.Module]:
+        """The module of each layer, lowest first; the same module several times where layers share it."""
+        return list(cast(nn.ModuleList, model.get_submodule(self.layers_path)))
+
+    def attached(self, model: Model, origin: int) -> list[nn.Module]:
+        """Modules outside the layer's own one that belong to it; origin is its number in the pretrained model."""
+        return []
+
+    def shares_layers(self, config: Config) -> bool:
+        """Whether several layers use the same parameters."""
+        return False
+
+    def unrolled(self, config: Config) -> Config:
+        """The configuration in which every layer has its own parameters."""
+        return config
+
+    def keeps_sharing(self, config: Config, numbers: Sequence[int]) -> bool:
+        """Whether layers that share parameters can go on sharing them when only these are left, in this order."""
+        return False
+
+    def reordered(self, config: Config, numbers: Sequence[int], origins: Sequence[int]) -> Config:
+        """A copy of the configuration for the layers in a new order.
+
+        Args:
+            config: left as it is.
+            numbers: the layers to keep, lowest first, by their present numbers.
+            origins: the same layers by their numbers in the pretrained model.
+        """
+        new = copy.deepcopy(config)
+        new.num_hidden_layers = len(numbers)
+        return new
+
+    def set_layers(self, model: Model, layers: Sequence[nn.Module]) -> None:
+        """Put these modules in the place of the model's layers."""
+        parent_path, _, name = self.layers_path.rpartition(".")
+        setattr(model.get_submodule(parent_path), name, nn.ModuleList(layers))
+
+    def is_stock(self, model: Model, origins: Sequence[int]) -> bool:
+        """Whether the stock class computes the same with these layers (by their numbers in the pretrained model)."""
+        return True
+
+    # Inputs ------------------------------------------------------------------------------------------------------
+
+    def max_length(self, config: Config) -> int | None:
+        """The most tokens a text may have, or None where positions set no limit."""
+        return int(config.max_position_embeddings)
+
+    def positions(self, config: Config, ids: Tensor, starts: Tensor, lengths: Tensor) -> Tensor:
+        """The position index of each token of texts laid end to end."""
+        return torch.arange(ids.shape[0], device=ids.device) - starts.repeat_interleave(lengths)
+
+    def embed(self, model: Model, ids: Tensor, types: Tensor, positions: Tensor) -> Tensor:
+        """State 0 of texts laid end to end: (tokens,) three times in, (tokens, width) out."""
+        out = model.embeddings(input_ids=ids[None], token_type_ids=types[None], position_ids=positions[None])
+        return cast(Tensor, out[0])
+
+    # Layers on padded batches --------------------------------------------------------------------------------------
+
+    def context(self, model: Model, mask: Tensor, dtype: torch.dtype) -> Any:
+        """What all layers of one padded batch share: attention masks, relative positions, rotary tables.
+
+        Args:
+            model: the base model.
+            mask: (texts, longest), true at real tokens.
+            dtype: of the states.
+        """
+        return additive_mask(mask, dtype)
+
+    def call(self, model: Model, layer: nn.Module, states: Tensor, context: Any, *, origin: int) -> Tensor:
+        """The layer's output for a padded batch of states, (texts, longest, width)."""
+        return cast(Tensor, layer(states, context))
+
+    # Layers on unpadded tokens -------------------------------------------------------------------------------------
+
+    def parts(self, layer: Any) -> LayerParts:
+        """The pieces of one layer, for running it on unpadded tokens."""
+        attention = layer.attention.self
+        return LayerParts(
+            **self._linears(layer),
+            attention_norm=layer.attention.output.LayerNorm,
+            activation=layer.intermediate.intermediate_act_fn,
+            output_norm=layer.output.LayerNorm,
+            heads=attention.num_attention_heads,
+            attention_dropout=attention.dropout.p,
+            project_dropout=layer.attention.output.dropout.p,
+            down_dropout=layer.output.dropout.p,
+        )
+
+    def position_bias(self, model: Model, length: int) -> Tensor | None:
+        """(heads, length, length), added to attention scores at every layer, or None."""
+        return None
+
+    def _linears(self, layer: nn.Module) -> dict[str, nn.Module]:
+        return {name: layer.get_submodule(path) for name, path in self.projections.items()}
+
+
+def additive_mask(mask: Tensor, dtype: torch.dtype) -> Tensor | None:
+    """(texts, 1, 1, longest): 0 at real tokens, the lowest number at padding; None when there is no padding."""
+    if bool(mask.all()):
+        return None
+    bias = torch.zeros(mask.shape, dtype=dtype, device=mask.device)
+    return bias.masked_fill_(~mask, torch.finfo(dtype).min)[:, None, None, :]
+
+
+def positions_after_padding_index(padding_index: int, ids: Tensor, starts: Tensor, lengths: Tensor) -> Tensor:
+    """Positions as fairseq counts them: from padding_index + 1, skipping tokens equal to the padding token.
+
+    A text may itself contain the padding token ("<pad>" typed out); the stock models give it the padding position.
+    """
+    is_real = ids != padding_index
+    counts = is_real.cumsum(0)
+    before = torch.cat([counts.new_zeros(1), counts])[starts]
+    return (counts - before.repeat_interleave(lengths)) * is_real + padding_index

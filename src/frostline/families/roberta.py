@@ -1,0 +1,27 @@
+"""RoBERTa: BERT's layers; positions start after the padding index, and the head has its own dense layer."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from frostline.families import FAMILIES
+from frostline.families.family import Config, Family, positions_after_padding_index
+
+
+class Roberta(Family):
+    """BERT's layers with fairseq's way of counting positions."""
+
+    name = "roberta"
+    title = "RoBERTa"
+    examples = "roberta-base, roberta-large, distilroberta-base, granite-embedding-30m-english"
+
+    def max_length(self, config: Config) -> int:
+        """Two fewer than the position table holds: the padding index and those below it are never given to a token."""
+        return int(config.max_position_embeddings) - config.pad_token_id - 1
+
+    def positions(self, config: Config, ids: Tensor, starts: Tensor, lengths: Tensor) -> Tensor:
+        """Positions counted from the padding index on."""
+        return positions_after_padding_index(config.pad_token_id, ids, starts, lengths)
+
+
+FAMILIES.add("roberta", Roberta())

@@ -1,0 +1,81 @@
+"""One small class behind every list of choices: families, layer scores, presets, and whatever is added later.
+
+A thing registers itself where it is defined, so adding one is adding one file: command-line choices, the tables in the
+docs and the contract tests all read the registry. Registration refuses what would confuse later: a bad name, a name
+taken, a missing description.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+from collections.abc import Iterator
+from typing import Generic, TypeVar
+
+from frostline.errors import OptionError, did_you_mean
+
+T = TypeVar("T")
+
+_NAME = re.compile(r"[a-z][a-z0-9]*([-_./][a-z0-9]+)*")
+
+
+class Registry(Generic[T]):
+    """Named things of one kind, in the order they registered."""
+
+    def __init__(self, kind: str, *, package: str | None = None) -> None:
+        """Make an empty registry.
+
+        Args:
+            kind: what one entry is called in messages, as in 'layer score'.
+            package: the package whose modules hold the entries; imported whole on first look-up.
+        """
+        self.kind = kind
+        self._package = package
+        self._entries: dict[str, T] = {}
+        self._is_loaded = package is None
+
+    def add(self, name: str, entry: T) -> T:
+        """The entry, now known under the name."""
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"{self.kind} name {name!r}: use lower-case words joined by - _ . or /")
+        if name in self._entries:
+            raise ValueError(f"{self.kind} {name!r} is registered twice")
+        self._entries[name] = entry
+        return entry
+
+    def __getitem__(self, name: str) -> T:
+        self._load()
+        if name not in self._entries:
+            known = ", ".join(self._entries)
+            raise OptionError(f"unknown {self.kind} {name!r}{did_you_mean(name, self._entries)}; known: {known}")
+        return self._entries[name]
+
+    def __contains__(self, name: object) -> bool:
+        self._load()
+        return name in self._entries
+
+    def __iter__(self) -> Iterator[str]:
+        self._load()
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        self._load()
+        return len(self._entries)
+
+    def names(self) -> list[str]:
+        """The names, in the order of registration."""
+        return list(self)
+
+    def items(self) -> list[tuple[str, T]]:
+        """Names and entries, in the order of registration."""
+        self._load()
+        return list(self._entries.items())
+
+    def _load(self) -> None:
+        if self._is_loaded or self._package is None:
+            return
+        self._is_loaded = True  # before the imports: the modules may look the registry up while they register
+        package = importlib.import_module(self._package)
+        for module in pkgutil.iter_modules(package.__path__):
+            importlib.import_module(f"{self._package}.{module.name}")

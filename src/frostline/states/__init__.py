@@ -1,0 +1,1 @@
+"""Hidden states: pooled (one vector per text and layer) for measuring."""

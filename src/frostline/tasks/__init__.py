@@ -1,0 +1,55 @@
+"""Labelled text as a task: files, frames, hub datasets and benchmark presets in, one frozen `Task` out.
+
+Read in this order: record, table, files, columns, labels, splits, metrics, assemble, preset, load. Nothing heavy is
+imported here: a name is looked up in its module when it is first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from frostline.tasks.load import load_task
+    from frostline.tasks.metrics import METRICS, TaskMetric, choose_metrics, compute_metrics
+    from frostline.tasks.preset import PRESETS, Preset, find_preset
+    from frostline.tasks.record import Split, Task
+    from frostline.tasks.splits import sample
+
+__all__ = [
+    "METRICS",
+    "PRESETS",
+    "Preset",
+    "Split",
+    "Task",
+    "TaskMetric",
+    "choose_metrics",
+    "compute_metrics",
+    "find_preset",
+    "load_task",
+    "sample",
+]
+
+_HOMES = {
+    "METRICS": "metrics",
+    "PRESETS": "preset",
+    "Preset": "preset",
+    "Split": "record",
+    "Task": "record",
+    "TaskMetric": "metrics",
+    "choose_metrics": "metrics",
+    "compute_metrics": "metrics",
+    "find_preset": "preset",
+    "load_task": "load",
+    "sample": "splits",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

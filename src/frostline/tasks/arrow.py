@@ -1,0 +1,113 @@
+"""Typed sources -> `Table`: Parquet files, pandas DataFrames, `datasets.Dataset`."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from frostline.errors import DataError
+from frostline.tasks.table import Table, listed, show
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from datasets import Dataset
+
+
+def read_parquet(name: str, content: bytes) -> Table:
+    """The rows of a Parquet file; class names written by `datasets` are kept."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        arrow = pq.read_table(pa.BufferReader(content))
+    except (pa.ArrowException, OSError) as problem:
+        raise DataError(f"{name}: broken Parquet file ({_first_line(problem)}); fetch or write it again") from None
+    return _from_arrow(name, arrow, _class_names_in(arrow.schema.metadata or {}))
+
+
+def read_dataset(name: str, dataset: Dataset) -> Table:
+    """The rows of a `datasets.Dataset`, in its order, with the names of its class labels."""
+    arrow = dataset.with_format("arrow")[:]
+    names = {column: tuple(f.names) for column, f in dataset.features.items() if type(f).__name__ == "ClassLabel"}
+    return _from_arrow(name, arrow, names)
+
+
+def read_frame(name: str, frame: pd.DataFrame) -> Table:
+    """The rows of a pandas DataFrame, numbered from 1 whatever its index says."""
+    columns = [str(column) for column in frame.columns]
+    _refuse_repeated(name, columns)
+    if not len(frame):
+        raise DataError(f"{name}: has no rows")
+    cells = {column: [_plain(v) for v in _values(frame.iloc[:, i])] for i, column in enumerate(columns)}
+    return Table(name=name, columns=cells, rows=range(1, len(frame) + 1), cells="typed")
+
+
+def _from_arrow(name: str, arrow: Any, class_names: dict[str, tuple[str, ...]]) -> Table:
+    _refuse_repeated(name, arrow.column_names)
+    if not arrow.num_rows:
+        raise DataError(f"{name}: has no rows")
+    return Table(
+        name=name,
+        columns={column: _cells(arrow.column(column)) for column in arrow.column_names},
+        rows=range(1, arrow.num_rows + 1),
+        cells="typed",
+        class_names=class_names,
+    )
+
+
+def _cells(column: Any) -> list[object]:
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    values: list[object] = column.to_pylist()
+    if pa.types.is_float32(column.type) or pa.types.is_float16(column.type):
+        return _as_written(values)
+    return values
+
+
+def _values(series: pd.Series[Any]) -> list[object]:
+    values: list[object] = series.tolist()
+    return _as_written(values) if str(series.dtype).lower() in ("float32", "float16") else values
+
+
+def _as_written(values: list[object]) -> list[object]:
+    """Single-precision numbers as the decimals they were written from: 3.8, not 3.799999952316284."""
+    import numpy as np
+
+    return [float(str(np.float32(v))) if isinstance(v, float) else v for v in values]
+
+
+def _plain(cell: object) -> object:
+    """The cell without numpy's and pandas' own types; their ways to say 'missing' become None."""
+    if isinstance(cell, str | bool | int | float | list | dict | tuple) or cell is None:
+        return float(cell) if isinstance(cell, float) else cell
+    import pandas as pd
+
+    if cell is pd.NA or cell is pd.NaT:
+        return None
+    if hasattr(cell, "tolist"):  # numpy scalars and arrays
+        return cell.tolist()
+    return cell
+
+
+def _class_names_in(metadata: dict[bytes, bytes]) -> dict[str, tuple[str, ...]]:
+    try:
+        features = json.loads(metadata[b"huggingface"])["info"]["features"]
+        return {
+            column: tuple(str(name) for name in feature["names"])
+            for column, feature in features.items()
+            if isinstance(feature, dict) and feature.get("_type") == "ClassLabel"
+        }
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return {}
+
+
+def _refuse_repeated(name: str, columns: list[str]) -> None:
+    repeated = [column for column in dict.fromkeys(columns) if columns.count(column) > 1]
+    if repeated:
+        raise DataError(f"{name}: more than one column is named {listed([show(c) for c in repeated])}")
+
+
+def _first_line(problem: BaseException) -> str:
+    return (str(problem).strip().splitlines() or [type(problem).__name__])[0]

@@ -1,0 +1,123 @@
+"""Comma- and tab-separated text.
+
+CSV follows the usual quoting rules, strictly: a quote that is opened is closed, and nothing follows a closing quote but
+a comma. TSV is ambiguous in the wild: some writers quote as in CSV, others (the GLUE files) never quote and let stray
+quotes stand. A TSV file in which every line has as many fields as the header is read line by line, and only a field
+that is wholly and properly quoted loses its quotes; otherwise the CSV rules are tried, and if they fail too the first
+ragged line is reported.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from frostline.errors import DataError
+from frostline.tasks.table import Table, counted, listed, show
+
+Record = tuple[int, list[str]]
+_QUOTED = re.compile(r'"(?:[^"]|"")*"')
+
+
+def read_csv(name: str, text: str, *, columns: Sequence[str] | None = None) -> Table:
+    """The table in comma-separated text; the first record names the columns unless they are given."""
+    return _table(name, _csv_records(name, text, delimiter=","), columns)
+
+
+def read_tsv(name: str, text: str) -> Table:
+    """The table in tab-separated text, with or without quoting (see the module)."""
+    plain = _line_records(text)
+    if plain and all(len(fields) == len(plain[0][1]) for _, fields in plain):
+        return _table(name, [(row, [_unquoted(field) for field in fields]) for row, fields in plain], None)
+    try:
+        quoted = _table(name, _csv_records(name, text, delimiter="\t"), None)
+    except DataError:
+        return _table(name, plain, None)
+    return quoted
+
+
+def read_plain_tsv(
+    name: str, text: str, *, columns: Sequence[str] | None = None, drops_short_rows: bool = False
+) -> Table:
+    """The table in tab-separated text in which a quote is an ordinary character, as in the GLUE files.
+
+    Args:
+        name: the file, for messages.
+        text: its content.
+        columns: the column names of a file without a header.
+        drops_short_rows: leave out rows with too few fields, for official files that are known to have some.
+    """
+    records = _line_records(text)
+    width = len(columns or (records[0][1] if records else ()))
+    short = [row for row, fields in records if len(fields) < width] if drops_short_rows else []
+    table = _table(name, [record for record in records if record[0] not in set(short)] if short else records, columns)
+    return replace(table, dropped=tuple(short))
+
+
+def _line_records(text: str) -> list[Record]:
+    lines = (line.removesuffix("\r") for line in text.split("\n"))
+    return [(row, line.split("\t")) for row, line in enumerate(lines, start=1) if line]
+
+
+def _unquoted(field: str) -> str:
+    if field.startswith('"') and _QUOTED.fullmatch(field):
+        return field[1:-1].replace('""', '"')
+    return field
+
+
+def _csv_records(name: str, text: str, *, delimiter: str) -> list[Record]:
+    records: list[Record] = []
+    row = 1
+    usual_limit = csv.field_size_limit(max(131_072, len(text) + 1))
+    try:
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+        for fields in reader:
+            if fields:
+                records.append((row, fields))
+            row = reader.line_num + 1
+    except csv.Error as problem:
+        if "end of data" in str(problem):
+            raise DataError(
+                f"{name}:{row}: a quote is opened in this row and never closed; close or double it"
+            ) from None
+        raise DataError(
+            f"{name}:{row}: text follows a closing quote; write a quote inside a quoted field twice"
+        ) from None
+    finally:
+        csv.field_size_limit(usual_limit)
+    return records
+
+
+def _table(name: str, records: list[Record], columns: Sequence[str] | None) -> Table:
+    if not records:
+        raise DataError(f"{name}: empty file")
+    header = list(columns) if columns else _header(name, records[0])
+    body = records if columns else records[1:]
+    if not body:
+        raise DataError(f"{name}: a header and no rows")
+    for row, fields in body:
+        if len(fields) != len(header):
+            of = "as in the official file" if columns else "as in the header"
+            raise DataError(f"{name}:{row}: {counted(len(fields), 'field')}, expected {len(header)} {of}")
+    cells = zip(*[fields for _, fields in body], strict=True)
+    return Table(
+        name=name,
+        columns={column: list(values) for column, values in zip(header, cells, strict=True)},
+        rows=[row for row, _ in body],
+        cells="text",
+    )
+
+
+def _header(name: str, record: Record) -> list[str]:
+    row, fields = record
+    header = [field.strip() for field in fields]
+    for position, column in enumerate(header, start=1):
+        if not column:
+            raise DataError(f"{name}:{row}: the header has no name for column {position}")
+    repeated = [column for column in dict.fromkeys(header) if header.count(column) > 1]
+    if repeated:
+        raise DataError(f"{name}:{row}: the header names {listed([show(c) for c in repeated])} more than once")
+    return header

@@ -1,0 +1,57 @@
+"""Datasets from the Hugging Face hub, or saved by `datasets`, with every way to fail as one line."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from frostline.errors import DataError, FetchError
+
+if TYPE_CHECKING:
+    from datasets import DatasetDict
+
+
+def load_hub(name: str, *, config: str | None = None, revision: str | None = None, hint: str) -> DatasetDict:
+    """The splits of a hub dataset. Respects HF_HUB_OFFLINE, HF_HOME and HF_TOKEN; runs no code of the dataset's.
+
+    Args:
+        name: owner/name.
+        config: the configuration, if the dataset has several.
+        revision: branch, tag or commit.
+        hint: what to do when the dataset cannot be had; ends the message.
+    """
+    import datasets
+
+    what = f"{name}:{config}" if config else name
+    if not sys.stderr.isatty():
+        datasets.disable_progress_bars()
+    try:
+        loaded = datasets.load_dataset(name, config, revision=revision)
+    except datasets.exceptions.DatasetNotFoundError:
+        raise FetchError(f"{what}: no such dataset on the hub, or no access to it; {hint}") from None
+    except (OSError, RuntimeError, datasets.exceptions.DatasetsError) as problem:
+        raise FetchError(f"{what}: cannot be had from the hub ({_reason(problem)}); {hint}") from None
+    except Exception as problem:  # the hub client and the readers behind it raise what they like
+        raise DataError(f"{what}: cannot be loaded ({_reason(problem)}); {hint}") from None
+    return loaded
+
+
+def is_saved_dataset(folder: str | Path) -> bool:
+    """Whether a folder was written by `save_to_disk`."""
+    return any((Path(folder) / name).is_file() for name in ("dataset_dict.json", "state.json"))
+
+
+def load_saved(folder: str | Path) -> Any:
+    """The `Dataset` or `DatasetDict` that was saved in a folder."""
+    import datasets
+
+    try:
+        return datasets.load_from_disk(str(folder))
+    except Exception as problem:
+        raise DataError(f"{folder}: a saved dataset that cannot be loaded ({_reason(problem)})") from None
+
+
+def _reason(problem: BaseException) -> str:
+    line = (str(problem).strip().splitlines() or [type(problem).__name__])[0].rstrip(".")
+    return line if len(line) <= 160 else f"{line[:157]}..."

@@ -1,0 +1,278 @@
+"""Cells -> labels: what kind of task a column asks for, its class names, and every way it can be wrong.
+
+The rule for numbers: a fraction anywhere means regression; whole numbers are classes, unless there are more than 20
+different ones and they are more than a tenth of the rows. Strings and booleans are classes. Class names are sorted,
+numbers by value and strings by alphabet; columns that carry their own names (`ClassLabel`) keep their order.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from frostline.errors import DataError, OptionError, did_you_mean
+from frostline.tasks.record import Kind, Labels
+from frostline.tasks.table import MISSING, Table, counted, is_missing, listed, show
+
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?|[+-]?(inf|infinity)", re.ASCII | re.IGNORECASE)
+_WRITTEN_MISSING = {"nan", "<na>"}
+MOST_WHOLE_NUMBER_CLASSES = 20
+
+Value = bool | int | float | str
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelColumn:
+    """A parsed label column: what it asks for, the class names, the labels, and what the user should know."""
+
+    kind: Kind
+    names: tuple[str, ...]
+    labels: Labels
+    notes: tuple[str, ...] = ()
+
+
+def parse_labels(table: Table, column: str, *, kind: Kind | None = None) -> LabelColumn:
+    """The labels of a column that nothing is known about yet (the training rows)."""
+    if column in table.class_names:
+        return _class_numbers(table, column, kind)
+    values, notes = _values(table, column)
+    is_numeric = _refuse_mixture(table, column, values, kind)
+    decided, reason = (kind, "") if kind in ("classification", "regression") else _decide(values, is_numeric)
+    if decided == "regression":
+        if not is_numeric:
+            raise table.error(0, column, f"{show(values[0])} is not a number; regression needs numbers")
+        return LabelColumn(
+            kind="regression",
+            names=(),
+            labels=_finite(table, column, values),
+            notes=(*notes, *reason_note(column, reason)),
+        )
+    if is_numeric:
+        _finite(table, column, values)
+    names = _class_names(table, column, values, is_numeric)
+    numbers = {name: number for number, name in enumerate(names)}
+    labels = tuple([numbers[name_of(value, is_numeric)] for value in values])
+    return LabelColumn(kind="classification", names=names, labels=labels, notes=notes)
+
+
+def parse_known_labels(table: Table, column: str, known: LabelColumn) -> Labels:
+    """The labels of further rows (validation, test) of a task whose classes are known."""
+    if known.kind == "regression":
+        values, _ = _values(table, column)
+        return _finite(table, column, [_number_at(table, column, i, value) for i, value in enumerate(values)])
+    numbers = {name: number for number, name in enumerate(known.names)}
+    if column in table.class_names:
+        there = table.class_names[column]
+        values = [there[number] for number in _checked_class_numbers(table, column)]
+    else:
+        values, _ = _values(table, column)
+    number_of: dict[tuple[type, Value], int] = {}
+    for index, value in enumerate(values):
+        if (type(value), value) not in number_of:
+            name = next((n for n in (str(value), name_of(value, _is_number(value))) if n in numbers), None)
+            if name is None:
+                hint = did_you_mean(str(value), known.names)
+                raise table.error(index, column, f"{show(value)} is not one of {listed(known.names, most=20)}{hint}")
+            number_of[type(value), value] = numbers[name]
+    return tuple([number_of[type(value), value] for value in values])
+
+
+def parse_choice_labels(table: Table, column: str, choices: Sequence[Sequence[str]]) -> tuple[int, ...]:
+    """The number of the right choice in every row, counted from 0."""
+    values, _ = _values(table, column)
+    labels = []
+    for index, (value, candidates) in enumerate(zip(values, choices, strict=True)):
+        number = _as_number(value)
+        if number is None or number != int(number) or not 0 <= number < len(candidates):
+            raise table.error(
+                index,
+                column,
+                f"{show(value)} is not the number of a choice, 0 to {len(candidates) - 1} (counted from 0)",
+            )
+        labels.append(int(number))
+    return tuple(labels)
+
+
+def reason_note(column: str, reason: str) -> tuple[str, ...]:
+    """The note for a kind that was decided from the values, or nothing."""
+    return (f"column {show(column)} is taken as numbers to predict (regression): {reason}",) if reason else ()
+
+
+def name_of(value: Value, is_numeric: bool) -> str:
+    """The class name of a value: 1, 1.0 and '1' are one class where all labels are numbers."""
+    number = _as_number(value) if is_numeric else None
+    if number is None:
+        return str(value)
+    return str(int(number)) if number == int(number) else repr(float(number))
+
+
+def _values(table: Table, column: str) -> tuple[list[Value], tuple[str, ...]]:
+    """The cells without surrounding spaces, every one a single value; the notes say what was cut."""
+    values: list[Value] = []
+    missing: list[int] = []
+    cut = 0
+    for index, cell in enumerate(table.columns[column]):
+        if is_missing(cell) or (isinstance(cell, str) and cell.strip().lower() in _WRITTEN_MISSING):
+            missing.append(index)
+        elif isinstance(cell, str):
+            values.append(cell.strip())
+            cut += values[-1] != cell
+        elif isinstance(cell, bool | int | float):
+            values.append(cell)
+        else:
+            raise table.error(index, column, _not_a_label(table, index, cell))
+    if missing:
+        raise _unlabelled(table, column, missing)
+    notes = (f"spaces around {counted(cut, 'label')} in column {show(column)} were removed",) if cut else ()
+    return values, notes
+
+
+def _unlabelled(table: Table, column: str, missing: list[int]) -> DataError:
+    what = "no such key" if table.columns[column][missing[0]] is MISSING else "no label"
+    rest = f" ({counted(len(missing), 'row')} of {len(table):,}: {listed([table.rows[i] for i in missing])})"
+    return table.error(missing[0], column, f"{what}{rest if len(missing) > 1 else ''}; label the row or remove it")
+
+
+def _not_a_label(table: Table, index: int, cell: object) -> str:
+    if not isinstance(cell, list | tuple):
+        return f"{show(cell)} is not a label; needed is a string or a number"
+    for name, other in table.columns.items():
+        value = other[index]
+        tokens = value.split() if isinstance(value, str) else value if isinstance(value, list) else []
+        if value is not cell and len(cell) > 1 and len(tokens) == len(cell) and name:
+            return f"a list of {len(cell)} labels, one per token of {show(name)}; token labels are not supported"
+    return f"a list ({show(cell, width=40)}); multi-label rows are not supported, give one label per row"
+
+
+def _refuse_mixture(table: Table, column: str, values: list[Value], kind: Kind | None) -> bool:
+    """Whether all labels are numbers; numbers among names are refused, at a row of the rarer sort."""
+    looks = [_looks(value, table.cells) for value in values]
+    sorts = Counter(looks).most_common()
+    if len(sorts) > 1 and (kind != "classification" or table.cells == "typed"):
+        usual, rare = sorts[0][0], sorts[-1][0]
+        odd = looks.index(rare)
+        count = f"{sorts[0][1]:,} of {len(values):,} labels are {usual}s"
+        if kind == "regression" or usual == "number":
+            raise table.error(odd, column, f"{show(values[odd])} is not a number, but {count}; mend or remove the row")
+        raise table.error(
+            odd, column, f"{show(values[odd])} is a {rare}, but {count}; mend it, or make all labels names"
+        )
+    return len(sorts) == 1 and sorts[0][0] == "number"
+
+
+def _looks(value: Value, cells: str) -> str:
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, int | float) or (cells == "text" and _NUMBER.fullmatch(value)):
+        return "number"
+    return "name"
+
+
+def _is_number(value: Value) -> bool:
+    return _as_number(value) is not None
+
+
+def _as_number(value: Value) -> int | float | None:
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, str):
+        if not _NUMBER.fullmatch(value):
+            return None
+        value = float(value) if not value.lstrip("+-").isdigit() or len(value) > 400 else int(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return value
+    return value
+
+
+def _number_at(table: Table, column: str, index: int, value: Value) -> int | float:
+    number = _as_number(value)
+    if number is None:
+        raise table.error(index, column, f"{show(value)} is not a number; this column is a regression target")
+    return number
+
+
+def _finite(table: Table, column: str, values: Sequence[Value]) -> tuple[float, ...]:
+    numbers = []
+    for index, value in enumerate(values):
+        try:
+            number = float(_number_at(table, column, index, value))
+        except OverflowError:
+            number = math.inf
+        if not math.isfinite(number):
+            raise table.error(index, column, f"{show(value)} is not a finite number; mend or remove the row")
+        numbers.append(number)
+    return tuple(numbers)
+
+
+def _decide(values: list[Value], is_numeric: bool) -> tuple[Kind, str]:
+    if not is_numeric:
+        return "classification", ""
+    numbers = [n for n in map(_as_number, values) if n is not None]
+    if any(isinstance(n, float) and math.isfinite(n) and n != int(n) for n in numbers):
+        return "regression", "it holds fractions"
+    distinct = len(set(numbers))
+    if distinct > MOST_WHOLE_NUMBER_CLASSES and distinct * 10 > len(numbers):
+        return "regression", f"it holds {distinct:,} different whole numbers in {len(numbers):,} rows"
+    return "classification", ""
+
+
+def _class_names(table: Table, column: str, values: list[Value], is_numeric: bool) -> tuple[str, ...]:
+    first: dict[str, int] = {}
+    for index, value in enumerate(values):
+        first.setdefault(name_of(value, is_numeric), index)
+    if len(first) == 1:
+        name = next(iter(first))
+        raise DataError(
+            f"{table.name}: column {show(column)}: only one class ({show(name)}) in {counted(len(values), 'row')}; "
+            "two or more are needed"
+        )
+    if len(first) > 2 and len(first) * 2 > len(values) and not is_numeric:
+        raise DataError(
+            f"{table.name}: column {show(column)}: {len(first):,} different values in {len(values):,} rows; "
+            "this looks like text, not labels (choose the column with --label)"
+        )
+    folded: dict[str, str] = {}
+    for name, index in first.items():
+        other = folded.setdefault(name.casefold(), name)
+        if other != name:
+            raise table.error(
+                index,
+                column,
+                f"{show(name)} and {show(other)} (row {table.rows[first[other]]}) differ only in case; make them one",
+            )
+    return tuple(sorted(first, key=float)) if is_numeric else tuple(sorted(first))
+
+
+def _class_numbers(table: Table, column: str, kind: Kind | None) -> LabelColumn:
+    if kind == "regression":
+        raise OptionError(
+            f"{table.name}: column {show(column)} holds classes, not numbers; it cannot be a regression target"
+        )
+    names = table.class_names[column]
+    labels = _checked_class_numbers(table, column)
+    if len(set(labels)) == 1:
+        raise DataError(
+            f"{table.name}: column {show(column)}: only one class ({show(names[labels[0]])}) in "
+            f"{counted(len(labels), 'row')}; two or more are needed"
+        )
+    absent = [name for number, name in enumerate(names) if number not in set(labels)]
+    notes = (f"no training row has the label {listed(absent)}",) if absent else ()
+    return LabelColumn(kind="classification", names=names, labels=labels, notes=notes)
+
+
+def _checked_class_numbers(table: Table, column: str) -> tuple[int, ...]:
+    """Class numbers of a column with known names; -1 is how `datasets` writes 'no label'."""
+    cells = table.columns[column]
+    missing = [index for index, cell in enumerate(cells) if is_missing(cell) or cell == -1]
+    if missing:
+        raise _unlabelled(table, column, missing)
+    names = table.class_names[column]
+    labels = []
+    for index, cell in enumerate(cells):
+        if not isinstance(cell, int) or not 0 <= cell < len(names):
+            raise table.error(index, column, f"{show(cell)} is not a class number, 0 to {len(names) - 1}")
+        labels.append(int(cell))
+    return tuple(labels)

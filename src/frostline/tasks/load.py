@@ -1,0 +1,242 @@
+"""`load_task`: whatever the user points at -> `Task`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from frostline.errors import DataError, OptionError, did_you_mean
+from frostline.tasks.arrow import read_dataset, read_frame
+from frostline.tasks.assemble import Parts, Protocol, assemble
+from frostline.tasks.columns import Columns, check_column, choose_columns
+from frostline.tasks.files import format_of, has_known_suffix, missing_file, read_file
+from frostline.tasks.hub import is_saved_dataset, load_hub, load_saved
+from frostline.tasks.labels import LabelColumn, parse_choice_labels, parse_known_labels, parse_labels
+from frostline.tasks.preset import PRESETS, Preset, find_preset, unknown_preset
+from frostline.tasks.record import KINDS, Kind, Split, Task
+from frostline.tasks.table import Table, is_missing, listed, show
+from frostline.tasks.texts import parse_choices, parse_texts
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from datasets import Dataset, DatasetDict
+
+    Source: TypeAlias = str | Path | pd.DataFrame | Dataset | DatasetDict
+
+_HUB_ID = re.compile(r"([\w.-]+/[\w.-]+)(?::([\w.+-]+))?")
+_SPLIT_NAMES = {
+    "train": ("train", "training"),
+    "validation": ("validation", "valid", "val", "dev", "validation_matched"),
+    "test": ("test",),
+}
+_BENCHMARK_PREFIXES = ("glue/", "super_glue/", "superglue/")
+
+
+def load_task(
+    data: Source,
+    *,
+    text: str | None = None,
+    text_pair: str | None = None,
+    label: str | None = None,
+    choices: str | Sequence[str] | None = None,
+    data_dir: str | Path | DatasetDict | None = None,
+    validation: Source | None = None,
+    test: Source | None = None,
+    metric: str | None = None,
+    kind: Kind | None = None,
+    protocol: Protocol = "held-out",
+    revision: str | None = None,
+    seed: int = 0,
+    splits: bool = True,
+) -> Task:
+    """The task in a file, a DataFrame, a dataset, a preset or a hub dataset.
+
+    Args:
+        data: CSV, TSV, JSON lines, JSON or Parquet file (plain or .gz), a folder written by `save_to_disk`, a pandas
+            DataFrame, a `Dataset` or `DatasetDict`, a preset's name, or owner/name[:config] on the hub.
+        text: the column with the text; guessed from common names if not given, like the next three.
+        text_pair: the column with the second text.
+        label: the column with the label.
+        choices: for multiple choice, the column with lists of candidates, or the columns with one candidate each.
+        data_dir: for presets, the folder with the official files, or a DatasetDict in the hub's format.
+        validation: a further source with the validation rows.
+        test: a further source with the test rows.
+        metric: the metric that decides, a name in `METRICS`.
+        kind: classification or regression, where the values leave a doubt.
+        protocol: 'held-out', or 'paper' to select and report on the same split.
+        revision: branch, tag or commit on the hub.
+        seed: of the splits that are carved.
+        splits: False leaves the rows as they are and carves nothing.
+    """
+    if kind is not None and kind not in KINDS:
+        raise OptionError(f"unknown kind {kind!r}{did_you_mean(str(kind), KINDS)}; known: {', '.join(KINDS)}")
+    preset = _preset(data)
+    if preset is None:
+        if data_dir is not None:
+            raise OptionError(f"--data-dir goes with a preset; {_name_of(data)} is none{_near_preset(data)}")
+        tables, name = _tables(data, revision)
+        columns = choose_columns(tables["train"], text=text, text_pair=text_pair, label=label, choices=choices)
+        notes = _drop_unlabelled(tables, columns)
+        for split, source in (("validation", validation), ("test", test)):
+            if source is not None:
+                if split in tables:
+                    raise OptionError(f"--{split}: {_name_of(data)} has a {split} split of its own; give one of them")
+                tables[split] = _one_table(source, split)
+        parts = _table_parts(name, tables, columns, kind=kind, notes=notes)
+    else:
+        own = {"--text": text, "--text-pair": text_pair, "--label": label, "choices": choices, "kind": kind}
+        parts = _preset_parts(preset, {**own, "--validation": validation, "--test": test}, data_dir, revision)
+    return assemble(parts, protocol=protocol, seed=seed, metric=metric, carves=splits)
+
+
+def _preset(data: Source) -> Preset | None:
+    """The preset that the data names; a file or saved dataset of that name comes first."""
+    if not isinstance(data, str) or (_exists(data) and (Path(data).is_file() or is_saved_dataset(data))):
+        return None
+    return find_preset(data)
+
+
+def _preset_parts(
+    preset: Preset, given: Mapping[str, object], data_dir: str | Path | DatasetDict | None, revision: str | None
+) -> Parts:
+    useless = [flag for flag, value in given.items() if value is not None]
+    if useless:
+        raise OptionError(
+            f"{', '.join(useless)}: not with the preset {preset.name}, which has its own columns and splits"
+        )
+    if not preset.takes_data_dir:
+        for flag, value in (("--data-dir", data_dir), ("--revision", revision)):
+            if value is not None:
+                raise OptionError(f"{flag}: not with the preset {preset.name}, whose data Frostline fetches itself")
+    return preset.read(data_dir, revision)
+
+
+def _tables(data: Source, revision: str | None) -> tuple[dict[str, Table], str]:
+    """The tables by split, and the task's name."""
+    if isinstance(data, str) and not _exists(data):
+        match = _HUB_ID.fullmatch(data)
+        if has_known_suffix(data) or (match is None and "/" in data):
+            raise missing_file(Path(data))
+        if match is None or data.lower().startswith(_BENCHMARK_PREFIXES):
+            raise unknown_preset(data)
+        hint = "check the name and the network" + _near_preset(data)
+        found = load_hub(match[1], config=match[2], revision=revision, hint=hint)
+        return _dict_tables(data, found), data
+    if revision is not None:
+        raise OptionError(f"--revision goes with a hub dataset; {_name_of(data)} is none")
+    if isinstance(data, str | Path):
+        if is_saved_dataset(data):
+            loaded = load_saved(data)
+            found = loaded if isinstance(loaded, dict) else {"train": loaded}
+            return _dict_tables(str(data), found), Path(data).name
+        stem = Path(data).name.removesuffix(".gz")
+        return {"train": read_file(data)}, stem.removesuffix(format_of(data)) or stem
+    if isinstance(data, dict):
+        return _dict_tables("DatasetDict", data), "DatasetDict"
+    return {"train": _one_table(data, "data")}, type(data).__name__
+
+
+def _one_table(source: Any, role: str) -> Table:
+    """The table of one file, frame or dataset."""
+    if isinstance(source, str | Path):
+        return read_file(source)
+    kind = type(source).__name__
+    name = kind if role == "data" else f"{kind} ({role})"
+    if kind == "DataFrame":
+        return read_frame(name, source)
+    if kind == "Dataset":
+        return read_dataset(name, source)
+    raise OptionError(f"{role}: cannot read a task from a {kind}; give a file, a DataFrame or a Dataset")
+
+
+def _dict_tables(name: str, found: Mapping[str, Any]) -> dict[str, Table]:
+    if len(found) == 1:
+        return {"train": read_dataset(name, next(iter(found.values())))}
+    chosen = {role: next((n for n in names if n in found), None) for role, names in _SPLIT_NAMES.items()}
+    if chosen["train"] is None:
+        raise DataError(f"{name}: no split named train; it has {listed(list(found))}")
+    return {role: read_dataset(f"{name}[{split}]", found[split]) for role, split in chosen.items() if split}
+
+
+def _drop_unlabelled(tables: dict[str, Table], columns: Columns) -> list[str]:
+    """Leave out splits of a published dataset whose labels are kept secret, and say so."""
+    notes = []
+    for role in ("validation", "test"):
+        table = tables.get(role)
+        if table is None:
+            continue
+        cells = table.columns.get(columns.label, ())
+        secret = -1 if columns.label in table.class_names else None
+        if all(is_missing(cell) or cell == secret for cell in cells):
+            del tables[role]
+            notes.append(f"the {role} split has no labels and is left out")
+    return notes
+
+
+def _table_parts(
+    name: str, tables: Mapping[str, Table], columns: Columns, *, kind: Kind | None, notes: Sequence[str]
+) -> Parts:
+    train = tables["train"]
+    if kind == "multiple choice" and not columns.choices:
+        raise OptionError(f"{train.name}: multiple choice needs the columns with the candidates (choices)")
+    if kind is not None and kind != "multiple choice" and columns.choices:
+        raise OptionError(f"{train.name}: choices go with multiple choice, not with {kind}")
+    for table in tables.values():
+        for column in (columns.text, columns.label, *columns.choices, *([columns.pair] if columns.pair else [])):
+            check_column(table, column, "the training rows")
+    known: LabelColumn | None = None
+    splits: dict[str, Split] = {}
+    for role, table in tables.items():
+        if columns.choices:
+            splits[role] = _choice_split(table, columns)
+            continue
+        texts = parse_texts(table, columns.text)
+        pairs = parse_texts(table, columns.pair) if columns.pair else None
+        if known is None:
+            known = parse_labels(table, columns.label, kind=kind)
+            labels = known.labels
+        else:
+            labels = parse_known_labels(table, columns.label, known)
+        splits[role] = Split(texts=texts, pairs=pairs, labels=labels, rows=tuple(table.rows))
+    return Parts(
+        name=name,
+        kind=known.kind if known else "multiple choice",
+        label_names=known.names if known else _choice_names(splits),
+        train=splits["train"],
+        validation=splits.get("validation"),
+        test=splits.get("test"),
+        source=train.name,
+        notes=(*columns.notes, *(known.notes if known else ()), *notes),
+    )
+
+
+def _choice_split(table: Table, columns: Columns) -> Split:
+    texts = parse_texts(table, columns.text)
+    if columns.pair:
+        texts = tuple([f"{a} {b}" for a, b in zip(texts, parse_texts(table, columns.pair), strict=True)])
+    choices = parse_choices(table, columns.choices)
+    labels = parse_choice_labels(table, columns.label, choices)
+    return Split(texts=texts, choices=choices, labels=labels, rows=tuple(table.rows))
+
+
+def _choice_names(splits: Mapping[str, Split]) -> tuple[str, ...]:
+    most = max(len(candidates) for split in splits.values() for candidates in split.choices or ())
+    return tuple(str(number) for number in range(most))
+
+
+def _exists(data: str) -> bool:
+    try:
+        return Path(data).exists()
+    except OSError:  # a name too long for any file
+        return False
+
+
+def _name_of(data: object) -> str:
+    return show(str(data)) if isinstance(data, str | Path) else type(data).__name__
+
+
+def _near_preset(data: object) -> str:
+    names = [*PRESETS.names(), *(alias for _, preset in PRESETS.items() for alias in preset.aliases)]
+    return did_you_mean(data, names) if isinstance(data, str) else ""

@@ -1,0 +1,198 @@
+"""Task metrics: how predictions are judged. One short function each; higher is better unless it says otherwise.
+
+None of them is ever NaN. Where a correlation is undefined because labels or predictions are constant it is 0.0: such a
+model knows nothing about the order of the rows. Predictions that are not finite are an error.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from frostline.errors import OptionError
+from frostline.registry import Registry
+from frostline.tasks.record import Kind, Split
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Numbers = np.ndarray[Any, np.dtype[Any]]
+
+IMBALANCE = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskMetric:
+    """A named way to judge predictions; call it with labels and predictions."""
+
+    name: str
+    summary: str
+    kinds: tuple[Kind, ...]
+    higher_is_better: bool
+    binary_only: bool
+    function: Callable[[Numbers, Numbers], float]
+
+    def __call__(self, labels: Sequence[float] | Numbers, predictions: Sequence[float] | Numbers) -> float:
+        """The value for labels and predictions of the same rows (class numbers, or values for regression)."""
+        import numpy as np
+
+        truth, guess = np.asarray(labels), np.asarray(predictions)
+        if truth.shape != guess.shape or truth.ndim != 1 or not truth.size:
+            raise ValueError(f"labels {truth.shape} and predictions {guess.shape} must be two equal, non-empty columns")
+        if not (np.isfinite(truth).all() and np.isfinite(guess).all()):
+            raise ValueError(f"{self.name}: labels or predictions hold values that are not finite")
+        return float(self.function(truth, guess))
+
+
+METRICS: Registry[TaskMetric] = Registry("task metric")
+
+_CHOOSING: tuple[Kind, ...] = ("classification", "multiple choice")
+_Function = Callable[["Numbers", "Numbers"], float]
+
+
+def task_metric(
+    *, kinds: tuple[Kind, ...], higher_is_better: bool = True, binary_only: bool = False
+) -> Callable[[_Function], TaskMetric]:
+    """Register a function of (labels, predictions) under its own name; its docstring's first line is the summary."""
+
+    def register(function: _Function) -> TaskMetric:
+        name = function.__name__.rstrip("_")
+        summary = (function.__doc__ or "").strip().split("\n")[0]
+        if not summary:
+            raise ValueError(f"task metric {name!r} needs a docstring")
+        metric = TaskMetric(
+            name=name,
+            summary=summary,
+            kinds=kinds,
+            higher_is_better=higher_is_better,
+            binary_only=binary_only,
+            function=function,
+        )
+        return METRICS.add(name, metric)
+
+    return register
+
+
+@task_metric(kinds=_CHOOSING)
+def accuracy(labels: Numbers, predictions: Numbers) -> float:
+    """The share of rows predicted right."""
+    return float((labels == predictions).mean())
+
+
+@task_metric(kinds=("classification",))
+def macro_f1(labels: Numbers, predictions: Numbers) -> float:
+    """The mean over classes of F1, so that rare classes count as much as common ones."""
+    from sklearn.metrics import f1_score
+
+    return float(f1_score(labels, predictions, average="macro", zero_division=0))
+
+
+@task_metric(kinds=("classification",), binary_only=True)
+def f1(labels: Numbers, predictions: Numbers) -> float:
+    """Harmonic mean of precision and recall for the second of two classes."""
+    from sklearn.metrics import f1_score
+
+    return float(f1_score(labels, predictions, pos_label=1, average="binary", zero_division=0))
+
+
+@task_metric(kinds=("classification",), binary_only=True)
+def f1a(labels: Numbers, predictions: Numbers) -> float:
+    """F1 over all answers of all questions together, MultiRC's own metric."""
+    return METRICS["f1"](labels, predictions)
+
+
+@task_metric(kinds=("classification",))
+def matthews(labels: Numbers, predictions: Numbers) -> float:
+    """Matthews correlation between labels and predictions, -1 to 1; 0 for constant predictions."""
+    import numpy as np
+    from sklearn.metrics import matthews_corrcoef
+
+    if len(np.unique(labels)) == 1 or len(np.unique(predictions)) == 1:
+        return 0.0
+    return float(matthews_corrcoef(labels, predictions))
+
+
+@task_metric(kinds=("regression",))
+def spearman(labels: Numbers, predictions: Numbers) -> float:
+    """Correlation between the ranks of labels and predictions, -1 to 1; 0 for constant predictions."""
+    from scipy.stats import spearmanr
+
+    if _is_constant(labels) or _is_constant(predictions):
+        return 0.0
+    return float(spearmanr(labels, predictions).statistic)
+
+
+@task_metric(kinds=("regression",))
+def pearson(labels: Numbers, predictions: Numbers) -> float:
+    """Linear correlation between labels and predictions, -1 to 1; 0 for constant predictions."""
+    import numpy as np
+
+    if _is_constant(labels) or _is_constant(predictions):
+        return 0.0
+    a = np.asarray(labels, dtype=np.float64) - np.mean(labels, dtype=np.float64)
+    b = np.asarray(predictions, dtype=np.float64) - np.mean(predictions, dtype=np.float64)
+    # Scaled first: the squares of numbers near the ends of the range would overflow or vanish.
+    a, b = a / np.abs(a).max(), b / np.abs(b).max()
+    return float(np.clip(a @ b / np.sqrt((a @ a) * (b @ b)), -1.0, 1.0))
+
+
+@task_metric(kinds=("regression",))
+def r2(labels: Numbers, predictions: Numbers) -> float:
+    """The share of the labels' variance that the predictions explain; 0 for always predicting the mean."""
+    from sklearn.metrics import r2_score
+
+    return 0.0 if len(labels) < 2 else float(r2_score(labels, predictions))
+
+
+@task_metric(kinds=("regression",), higher_is_better=False)
+def mse(labels: Numbers, predictions: Numbers) -> float:
+    """The mean squared difference between labels and predictions; lower is better."""
+    from sklearn.metrics import mean_squared_error
+
+    return float(mean_squared_error(labels, predictions))
+
+
+def choose_metrics(kind: Kind, train: Split, *, n_classes: int, asked: str | None = None) -> tuple[str, ...]:
+    """The metrics of a task, the deciding one first: the one asked for, or the default for its kind and balance.
+
+    Regression: Spearman, with Pearson. Classification: accuracy, or macro-F1 (with accuracy) where the largest class
+    has more than three times the rows of the smallest. Multiple choice: accuracy.
+    """
+    if asked is not None:
+        check_metric(asked, kind, n_classes=n_classes)
+    if kind == "regression":
+        default: tuple[str, ...] = ("spearman", "pearson")
+    elif kind == "classification" and is_imbalanced(train):
+        default = ("macro_f1", "accuracy")
+    else:
+        default = ("accuracy",)
+    return default if asked is None else (asked, *(name for name in default if name != asked))
+
+
+def check_metric(name: str, kind: Kind, *, n_classes: int) -> None:
+    """Refuse an unknown metric, or one that says nothing about this kind of task, with those that fit."""
+    metric = METRICS[name]
+    if kind in metric.kinds and not (metric.binary_only and n_classes != 2):
+        return
+    fitting = [n for n, m in METRICS.items() if kind in m.kinds and not (m.binary_only and n_classes != 2)]
+    what = f"{kind} with {n_classes} classes" if kind in metric.kinds else kind
+    raise OptionError(f"metric {name!r} does not fit {what}; these do: {', '.join(fitting)}")
+
+
+def is_imbalanced(split: Split) -> bool:
+    """Whether the largest class has more than three times the rows of the smallest."""
+    sizes = Counter(split.labels).values()
+    return max(sizes) > IMBALANCE * min(sizes)
+
+
+def compute_metrics(
+    names: Sequence[str], labels: Sequence[float] | Numbers, predictions: Sequence[float] | Numbers
+) -> dict[str, float]:
+    """Every named metric of the same predictions."""
+    return {name: METRICS[name](labels, predictions) for name in names}
+
+
+def _is_constant(values: Numbers) -> bool:
+    return bool((values == values[0]).all())

@@ -1,0 +1,147 @@
+"""The two records that the rest of Frostline sees of any data: `Split` and `Task`."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+Kind = Literal["classification", "regression", "multiple choice"]
+KINDS: tuple[Kind, ...] = ("classification", "regression", "multiple choice")
+Labels = tuple[int, ...] | tuple[float, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Split:
+    """Labelled rows, column by column.
+
+    Args:
+        texts: the text of each row; for multiple choice the question.
+        pairs: the second text of each row, or None for single texts.
+        choices: the candidates of each question, or None unless the task is multiple choice.
+        labels: class numbers, the number of the right choice (from 0), or values to predict.
+        groups: rows with the same group never part when Frostline splits or resamples; None: every row alone.
+        rows: 1-based line or row numbers in the source, for messages and predictions.
+    """
+
+    texts: tuple[str, ...]
+    pairs: tuple[str, ...] | None = None
+    choices: tuple[tuple[str, ...], ...] | None = None
+    labels: Labels
+    groups: tuple[str, ...] | None = None
+    rows: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        for name in ("pairs", "choices", "labels", "groups", "rows"):
+            column = getattr(self, name)
+            if column is not None and len(column) != len(self.texts):
+                raise ValueError(f"{len(self.texts)} texts but {len(column)} {name}")
+        if self.choices is not None:
+            if self.pairs is not None:
+                raise ValueError("a split has pairs or choices, not both")
+            if any(
+                len(candidates) < 2 or not 0 <= label < len(candidates)
+                for candidates, label in zip(self.choices, self.labels, strict=True)
+            ):
+                raise ValueError("every question needs two choices or more and a label among them")
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def take(self, indices: Iterable[int]) -> Split:
+        """The rows at these positions (from 0), in the order given."""
+        picked = [int(i) for i in indices]
+        return Split(
+            texts=tuple([self.texts[i] for i in picked]),
+            pairs=None if self.pairs is None else tuple([self.pairs[i] for i in picked]),
+            choices=None if self.choices is None else tuple([self.choices[i] for i in picked]),
+            labels=tuple([self.labels[i] for i in picked]),
+            groups=None if self.groups is None else tuple([self.groups[i] for i in picked]),
+            rows=tuple([self.rows[i] for i in picked]),
+        )
+
+    def as_rows(self) -> Split:
+        """Every (question, choice) as a row labelled 1 (right) or 0 (wrong), grouped by question; else itself."""
+        if self.choices is None:
+            return self
+        flat = [(i, c) for i, candidates in enumerate(self.choices) for c in range(len(candidates))]
+        return Split(
+            texts=tuple([self.texts[i] for i, _ in flat]),
+            pairs=tuple([self.choices[i][c] for i, c in flat]),
+            labels=tuple([int(self.labels[i] == c) for i, c in flat]),
+            groups=tuple([f"question {self.rows[i]}" for i, _ in flat]),
+            rows=tuple([self.rows[i] for i, _ in flat]),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """Labelled examples in up to three splits, what kind of answer they want, and how answers are judged.
+
+    Args:
+        name: the preset's name, the file's stem or the dataset's id.
+        kind: classification, regression or multiple choice.
+        label_names: the name of every class, in the order of the class numbers; for multiple choice one per
+            position; empty for regression.
+        train: the rows to learn from.
+        validation: the rows that choices are made on; None only if there is no such split.
+        test: the rows that are read once, at the end; None only if there is no such split.
+        metrics: names in `METRICS`; the first one decides.
+        source: where the rows came from, for the record.
+        notes: everything that was guessed, carved, dropped or is worth knowing, a sentence each.
+        tags: linguistic features and kinds of distribution shift that paper 2 names for the task.
+    """
+
+    name: str
+    kind: Kind
+    label_names: tuple[str, ...]
+    train: Split
+    validation: Split | None
+    test: Split | None
+    metrics: tuple[str, ...]
+    source: str
+    notes: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ValueError(f"kind must be one of {', '.join(KINDS)}, but got {self.kind!r}")
+        if not self.metrics:
+            raise ValueError("a task needs a metric")
+        if (self.kind == "regression") != (not self.label_names):
+            raise ValueError("label names belong to classification and multiple choice, and only to them")
+        if len(set(self.label_names)) != len(self.label_names):
+            raise ValueError(f"label names repeat: {self.label_names}")
+        for name, split in self.splits.items():
+            if not len(split):
+                raise ValueError(f"the {name} split is empty")
+            if (split.choices is not None) != (self.kind == "multiple choice"):
+                raise ValueError(f"the {name} split does not fit the kind {self.kind!r}")
+            if self.label_names and not set(split.labels) <= set(range(len(self.label_names))):
+                raise ValueError(f"the {name} split has labels without a name")
+
+    @property
+    def splits(self) -> dict[str, Split]:
+        """The splits there are, by name."""
+        named = {"train": self.train, "validation": self.validation, "test": self.test}
+        return {name: split for name, split in named.items() if split is not None}
+
+    @property
+    def takes_pairs(self) -> bool:
+        """Whether the encoder sees two texts per row (choices are second texts)."""
+        return self.train.pairs is not None or self.train.choices is not None
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A SHA-256 over kind, label names and every row: the same data gives the same one, whatever file it came in.
+
+        Row numbers and groups are left out: they say where a row lay, not what it is.
+        """
+        digest = hashlib.sha256(json.dumps([self.kind, self.label_names]).encode())
+        for name, split in self.splits.items():
+            labels = [float(x) for x in split.labels] if self.kind == "regression" else split.labels
+            digest.update(json.dumps([name, split.texts, split.pairs, split.choices, labels]).encode())
+        return digest.hexdigest()

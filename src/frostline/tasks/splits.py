@@ -1,0 +1,184 @@
+"""Splitting and sampling: stratified, grouped, seeded, and the same on every machine.
+
+The order in which rows are picked is a hash of the seed and the row's content, so that it depends on neither the
+library that would shuffle nor the order of the file. Rows with the same text (and second text, and choices) and rows of
+the same group form one unit, and a unit is never divided: no test row that Frostline carves has a twin in train.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import repeat
+
+from frostline.errors import OptionError
+from frostline.tasks.record import Split
+
+BINS = 10
+
+Content = tuple[str, str | None, tuple[str, ...] | None]
+
+
+def divide(split: Split, size: int, *, seed: int, purpose: str) -> tuple[Split, Split]:
+    """(the rest, about `size` rows of the split), both in the order of the source.
+
+    Every class keeps its share to within a row, or as nearly as undivided units allow, and at least one row in the
+    rest. For regression the share of every tenth of the value range (by rank) is kept.
+    """
+    strata = strata_of(split)
+    units = _units(split)
+    ranks = _row_ranks(split, f"{purpose} {seed}")
+    ordered = sorted(units, key=lambda unit: min(ranks[i] for i in unit))
+    picked = _fill(ordered, strata, _quotas(strata, size))
+    return split.take(i for i in range(len(split)) if i not in picked), split.take(sorted(picked))
+
+
+def sample(split: Split, n: int, *, balanced: bool = False, seed: int = 0) -> Split:
+    """About n rows of the split in source order: every class in proportion, or all classes with the same number.
+
+    A multiple-choice split is sampled by question: sample first, then expand with `as_rows`. Balanced samples have n //
+    classes rows of each class, or as many as the smallest class has.
+    """
+    if n < 1:
+        raise OptionError(f"a sample needs at least one row, but got {n}")
+    strata = strata_of(split)
+    sizes = Counter(strata)
+    if balanced:
+        if any(isinstance(label, float) for label in split.labels):
+            raise OptionError("a balanced sample needs classes; this task has numbers to predict")
+        each = min(n // len(sizes), *sizes.values())
+        if not each:
+            raise OptionError(f"a balanced sample of {n} rows is too small for {len(sizes)} classes")
+        quotas = dict.fromkeys(sizes, each)
+    elif n >= len(split):
+        return split
+    else:
+        quotas = _proportional(sizes, n)
+    members: dict[int, list[int]] = defaultdict(list)
+    for index, stratum in enumerate(strata):
+        members[stratum].append(index)
+    ranks = _row_ranks(split, f"sample {seed}", tell_copies_apart=True)
+    picked = [i for s, quota in quotas.items() for i in sorted(members[s], key=ranks.__getitem__)[:quota]]
+    return split.take(sorted(picked))
+
+
+def strata_of(split: Split) -> list[int]:
+    """The stratum of every row: its class, or its tenth of the sorted values for regression."""
+    if not any(isinstance(label, float) for label in split.labels):
+        return [int(label) for label in split.labels]
+    ordered = sorted(split.labels)
+    edges = sorted({ordered[len(ordered) * b // BINS] for b in range(1, BINS)})
+    return [bisect_right(edges, label) for label in split.labels]
+
+
+def contents(split: Split) -> list[Content]:
+    """What makes two rows duplicates: text, second text and choices; not the label."""
+    return list(zip(split.texts, split.pairs or repeat(None), split.choices or repeat(None), strict=False))
+
+
+def count_twins(split: Split, other: Split) -> int:
+    """How many rows of `split` also occur, word for word, in `other`."""
+    there = set(contents(other))
+    return sum(content in there for content in contents(split))
+
+
+def count_duplicates(split: Split) -> tuple[int, int]:
+    """(rows that repeat an earlier one, texts whose copies disagree about the label)."""
+    labels: dict[Content, set[float]] = defaultdict(set)
+    for content, label in zip(contents(split), split.labels, strict=True):
+        labels[content].add(label)
+    return len(split) - len(labels), sum(len(found) > 1 for found in labels.values())
+
+
+def _units(split: Split) -> list[list[int]]:
+    """Positions that must stay together: connected by the same content or the same group."""
+    parent = list(range(len(split)))
+
+    def root(i: int) -> int:
+        while parent[i] != i:
+            parent[i] = parent[parent[i]]
+            i = parent[i]
+        return i
+
+    links: list[Iterable[object]] = [contents(split)]
+    if split.groups is not None:
+        links.append(split.groups)
+    for keys in links:
+        first: dict[object, int] = {}
+        for i, key in enumerate(keys):
+            earlier = first.setdefault(key, i)
+            if earlier != i:
+                a, b = root(earlier), root(i)
+                parent[max(a, b)] = min(a, b)
+    members: dict[int, list[int]] = defaultdict(list)
+    for i in range(len(split)):
+        members[root(i)].append(i)
+    return list(members.values())
+
+
+def _row_ranks(split: Split, salt: str, *, tell_copies_apart: bool = False) -> list[bytes]:
+    """A hash of salt and content per row; sorting by it shuffles the rows."""
+    seen: Counter[str] = Counter()
+    ranks = []
+    salted = hashlib.blake2b(salt.encode(), digest_size=16)
+    for text, pair, choices in contents(split):
+        line = "\0".join([text, *([] if pair is None else [pair]), *(choices or ())])
+        if tell_copies_apart:
+            seen[line] += 1
+            line = f"{line} {seen[line]}"
+        rank = salted.copy()
+        rank.update(line.encode("utf-8", "backslashreplace"))
+        ranks.append(rank.digest())
+    return ranks
+
+
+def _proportional(sizes: Counter[int], total: int) -> dict[int, int]:
+    """Whole numbers that add up to `total`, in proportion to the sizes (largest remainders first)."""
+    rows = sum(sizes.values())
+    quotas = {s: total * size // rows for s, size in sizes.items()}
+    by_remainder = sorted(sizes, key=lambda s: (-(total * sizes[s] % rows), s))
+    for s in by_remainder[: total - sum(quotas.values())]:
+        quotas[s] += 1
+    return quotas
+
+
+def _quotas(strata: Sequence[int], size: int) -> dict[int, int]:
+    """Rows per stratum to carve: in proportion, at least one of every class that can spare it, never all of one."""
+    sizes = Counter(strata)
+    return {s: min(max(quota, 1), sizes[s] - 1) for s, quota in _proportional(sizes, size).items()}
+
+
+def _fill(units: list[list[int]], strata: Sequence[int], quotas: dict[int, int]) -> set[int]:
+    """Units taken in order while every stratum has room, then whichever lessen what is still lacking."""
+    lacking = dict(quotas)
+    in_rest = Counter(strata)
+    picked: set[int] = set()
+    passed: list[tuple[list[int], Counter[int]]] = []
+
+    def pick(unit: list[int], need: Mapping[int, int]) -> None:
+        picked.update(unit)
+        for s, n in need.items():
+            lacking[s] -= n
+            in_rest[s] -= n
+
+    for unit in units:
+        if len(unit) == 1:
+            if lacking[strata[unit[0]]] > 0:
+                pick(unit, {strata[unit[0]]: 1})
+            continue
+        need = Counter([strata[i] for i in unit])
+        if all(lacking[s] >= n for s, n in need.items()):
+            pick(unit, need)
+        else:
+            passed.append((unit, need))
+    while passed and any(n > 0 for n in lacking.values()):
+        gains = [sum(abs(lacking[s]) - abs(lacking[s] - n) for s, n in need.items()) for _, need in passed]
+        best = max(range(len(passed)), key=gains.__getitem__)
+        unit, need = passed.pop(best)
+        if gains[best] <= 0:
+            break
+        if all(in_rest[s] > n for s, n in need.items()):
+            pick(unit, need)
+    return picked

@@ -1,0 +1,100 @@
+"""Texts as token ids, unpadded: one flat array and where each text starts in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from frostline.errors import DataError, EncoderError
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tokens:
+    """Token ids of many texts laid end to end."""
+
+    ids: Ints  # (tokens,)
+    types: Ints  # (tokens,), 1 in the second text of a pair where the tokenizer marks it
+    lengths: Ints  # (texts,)
+    truncated: int  # how many texts were longer than the limit and cut
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    @property
+    def starts(self) -> Ints:
+        """The place of each text's first token."""
+        return np.concatenate([[0], np.cumsum(self.lengths)[:-1]]).astype(np.int64)
+
+    def take(self, rows: Sequence[int] | Ints) -> Tokens:
+        """The texts at these places, in this order."""
+        starts = self.starts
+        pieces = [slice(starts[row], starts[row] + self.lengths[row]) for row in rows]
+        return Tokens(
+            ids=np.concatenate([self.ids[piece] for piece in pieces]),
+            types=np.concatenate([self.types[piece] for piece in pieces]),
+            lengths=self.lengths[np.asarray(rows)],
+            truncated=0,
+        )
+
+    def batches(self, budget: int) -> list[Ints]:
+        """Places of texts in batches of similar length, longest first, each of at most `budget` tokens if padded.
+
+        Longest first, so that a batch that does not fit into memory fails at once and not after an hour.
+        """
+        order = np.argsort(-self.lengths, kind="stable")
+        out, at = [], 0
+        while at < len(order):
+            count = max(1, budget // int(self.lengths[order[at]]))
+            out.append(order[at : at + count])
+            at += count
+        return out
+
+
+def tokenize(tokenizer: Any, texts: Sequence[str], pairs: Sequence[str] | None, *, max_length: int) -> Tokens:
+    """The texts, or pairs of texts, as token ids with the tokenizer's special tokens, cut at max_length.
+
+    A pair is cut at whichever text is longer. Texts that give no token at all are refused.
+    """
+    special = tokenizer.num_special_tokens_to_add(pair=pairs is not None)
+    if max_length <= special:
+        raise EncoderError(f"max length {max_length} leaves no room for text: {special} tokens are special ones")
+    whole = _call(tokenizer, texts, pairs)
+    too_long = [row for row, ids in enumerate(whole["input_ids"]) if len(ids) > max_length]
+    if too_long:
+        cut = _call(
+            tokenizer,
+            [texts[row] for row in too_long],
+            None if pairs is None else [pairs[row] for row in too_long],
+            max_length=max_length,
+        )
+        for key in whole:
+            for row, values in zip(too_long, cut[key], strict=True):
+                whole[key][row] = values
+    lengths = np.array([len(ids) for ids in whole["input_ids"]], dtype=np.int64)
+    if not lengths.all():
+        row = int(np.argmin(lengths))
+        raise DataError(f"text {row + 1} ({texts[row]!r}) gives no token; remove it")
+    flat = {key: np.concatenate(values).astype(np.int64) for key, values in whole.items()}
+    ids = flat["input_ids"]
+    types = flat.get("token_type_ids", np.zeros_like(ids))
+    return Tokens(ids=ids, types=types, lengths=lengths, truncated=len(too_long))
+
+
+def _call(
+    tokenizer: Any, texts: Sequence[str], pairs: Sequence[str] | None, *, max_length: int | None = None
+) -> dict[str, list[list[int]]]:
+    out = tokenizer(
+        list(texts),
+        None if pairs is None else list(pairs),
+        truncation=max_length is not None,
+        max_length=max_length,
+        return_attention_mask=False,
+        verbose=False,
+    )
+    return {key: list(out[key]) for key in ("input_ids", "token_type_ids") if key in out}
