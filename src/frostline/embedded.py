@@ -280,9 +280,10 @@ def _watch(process: subprocess.Popen[bytes], package: Package, staging: Path) ->
 
 def _megabytes_in(folder: Path) -> float:
     total = 0
-    for path in folder.rglob("*"):
-        with suppress(FileNotFoundError):  # pip may have moved it since the listing
-            total += path.lstat().st_size
+    for parent, _, names in os.walk(folder):  # unlike Path.rglob, not disturbed by a folder that vanishes meanwhile
+        for name in names:
+            with suppress(FileNotFoundError):
+                total += Path(parent, name).lstat().st_size
     return total / 1e6
 
 

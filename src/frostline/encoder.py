@@ -25,7 +25,7 @@ from frostline.tokens import Tokens, tokenize
 if TYPE_CHECKING:
     from frostline.families.family import Config, Family, Model
 
-# Positions without a limit (rotary, relative) would let one long text decide the batch size; a longer limit can be given.
+# Rotary and relative positions reach thousands of tokens; that far only where it is asked for.
 LONGEST_BY_DEFAULT = 512
 
 
@@ -117,7 +117,10 @@ class Encoder:
         for path in sorted(self.folder.glob("*.safetensors")):
             with safe_open(path, framework="pt") as file:
                 for name in set(file.keys()) & set(shapes):
-                    if not name.startswith("classifier") and torch.Size(file.get_slice(name).get_shape()) == shapes[name]:
+                    if (
+                        not name.startswith("classifier")
+                        and torch.Size(file.get_slice(name).get_shape()) == shapes[name]
+                    ):
                         found[name] = file.get_tensor(name)
         return found
 
@@ -148,6 +151,8 @@ class Encoder:
         """State 0 of the texts: (tokens, width)."""
         ids = torch.as_tensor(tokens.ids, device=self.device)
         types = torch.as_tensor(tokens.types, device=self.device)
+        if getattr(self.config, "type_vocab_size", 0) < 2:
+            types = torch.zeros_like(types)  # a tokenizer of another family may mark what this model cannot tell apart
         positions = self.family.positions(self.config, ids, layout.starts, layout.lengths)
         return self.family.embed(self.model, ids, types, positions)
 

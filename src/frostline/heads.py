@@ -160,7 +160,7 @@ def make_head(
     at_top = layer is None or layer == encoder.depth
     prefix = head.stock.base_model_prefix
     parts = encoder.parts()
-    known = {f"{prefix}.{name}": value for name, value in parts.final_norm.items()}
+    known: dict[str, Tensor] = {f"{prefix}.{name}": value for name, value in parts.final_norm.items()}
     own = head.stock.state_dict()
     if at_top:
         known |= encoder.spare_tensors({name: value.shape for name, value in own.items()})

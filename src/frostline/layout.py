@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -54,7 +55,7 @@ class Layout:
         """The texts in a few groups of similar length."""
         order = np.argsort(-self._lengths, kind="stable")
         cuts = _cut(self._lengths[order])
-        return [self._group(order[start:stop]) for start, stop in zip(cuts[:-1], cuts[1:], strict=True)]
+        return [self._group(order[start:stop]) for start, stop in pairwise(cuts)]
 
     @cached_property
     def back(self) -> Tensor:
@@ -105,7 +106,7 @@ def _cut(lengths: Ints) -> list[int]:
     """Where to cut texts, longest first, into groups: the cut that saves most padding, until little is left."""
     cuts = [0, len(lengths)]
     while len(cuts) <= _MOST_GROUPS:
-        padding = [_padding(lengths[start:stop]) for start, stop in zip(cuts[:-1], cuts[1:], strict=True)]
+        padding = [_padding(lengths[start:stop]) for start, stop in pairwise(cuts)]
         if sum(padding) <= _ACCEPTED_PADDING * lengths.sum():
             break
         worst = int(np.argmax(padding))

@@ -55,4 +55,6 @@ def _group_bias(group: Group, position_bias: Tensor | None) -> Tensor | None:
     mask = group.mask[:, None, None, :]
     if position_bias is None:
         return None if group.is_full else mask
-    return position_bias[None] if group.is_full else position_bias.masked_fill(~mask, torch.finfo(position_bias.dtype).min)
+    return (
+        position_bias[None] if group.is_full else position_bias.masked_fill(~mask, torch.finfo(position_bias.dtype).min)
+    )

@@ -54,7 +54,9 @@ Test = Annotated[
 ]
 MaxLength = Annotated[
     Optional[int],  # noqa: UP045
-    typer.Option("--max-length", min=1, help="Cut texts at this many tokens.", show_default="the model's limit, 512 at most"),
+    typer.Option(
+        "--max-length", min=1, help="Cut texts at this many tokens.", show_default="the model's limit, 512 at most"
+    ),
 ]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of everything drawn at random.")]
 Threads = Annotated[

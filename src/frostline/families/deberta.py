@@ -26,7 +26,7 @@ class Deberta(Family):
     name = "deberta"
     title = "DeBERTa"
     examples = "microsoft/deberta-base, microsoft/deberta-large"
-    embedding_paths = ("embeddings", "encoder.rel_embeddings")
+    embedding_paths: tuple[str, ...] = ("embeddings", "encoder.rel_embeddings")
     pooler_path = None
     can_pack = False
     has_multiple_choice = False

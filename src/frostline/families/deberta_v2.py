@@ -41,14 +41,14 @@ class DebertaV2(Deberta):
     def reordered(self, config: Config, numbers: Sequence[int], origins: Sequence[int]) -> Config:
         """Without layer 1 there is no convolution either."""
         new = super().reordered(config, numbers, origins)
-        if 1 not in origins and getattr(config, "conv_kernel_size", 0):
+        if 1 not in origins and _has_convolution(config):
             new.conv_kernel_size = 0
         return new
 
     def set_layers(self, model: Model, layers: Sequence[nn.Module]) -> None:
         """The convolution goes where the configuration says that there is none."""
         super().set_layers(model, layers)
-        if not getattr(model.config, "conv_kernel_size", 0):
+        if not _has_convolution(model.config):
             model.encoder.conv = None
 
     def is_stock(self, model: Model, origins: Sequence[int]) -> bool:
@@ -62,6 +62,11 @@ class DebertaV2(Deberta):
             # Padding is zero in the embeddings that it usually reads; where surgery moved it, make it so.
             out = cast(Tensor, conv(states * context.mask[..., None], out, context.mask))
         return out
+
+
+def _has_convolution(config: Config) -> bool:
+    size: int = getattr(config, "conv_kernel_size", 0)
+    return size > 0
 
 
 FAMILIES.add("deberta-v2", DebertaV2())

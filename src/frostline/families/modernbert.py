@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from frostline.families import FAMILIES
 from frostline.families.family import Config, Family, Model, additive_mask

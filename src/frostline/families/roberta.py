@@ -17,7 +17,7 @@ class Roberta(Family):
 
     def max_length(self, config: Config) -> int:
         """Two fewer than the position table holds: the padding index and those below it are never given to a token."""
-        return int(config.max_position_embeddings) - config.pad_token_id - 1
+        return int(config.max_position_embeddings - config.pad_token_id - 1)
 
     def positions(self, config: Config, ids: Tensor, starts: Tensor, lengths: Tensor) -> Tensor:
         """Positions counted from the padding index on."""

@@ -29,7 +29,7 @@ def variability(states: Tensor, labels: Tensor) -> Tensor:
 
 
 def _variability(states: Tensor, labels: Tensor) -> Tensor:
-    _, label, counts = labels.unique(return_inverse=True, return_counts=True)
+    _, label, counts = torch.unique(labels, return_inverse=True, return_counts=True)
     classes, width = len(counts), states.shape[1]
     sums = states.new_zeros(classes, width).index_add_(0, label, states)
     means = sums / counts[:, None]
@@ -42,4 +42,5 @@ def _variability(states: Tensor, labels: Tensor) -> Tensor:
     spreads, axes = spreads[is_axis], axes[is_axis]
     deviations = (states @ axes.T - (means @ axes.T)[label]).square()
     within = deviations.new_zeros(classes, len(spreads)).index_add_(0, label, deviations) / counts[:, None]
-    return (within.sum(0) / spreads.square()).sum() / classes
+    value: Tensor = (within.sum(0) / spreads.square()).sum() / classes
+    return value

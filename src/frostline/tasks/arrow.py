@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from frostline.errors import DataError
@@ -20,9 +21,11 @@ def read_parquet(name: str, content: bytes) -> Table:
 
     try:
         arrow = pq.read_table(pa.BufferReader(content))
-    except (pa.ArrowException, OSError) as problem:
+        arrow.validate(full=True)  # strings that are not UTF-8, offsets that point nowhere
+        names = _class_names_in(arrow.schema.metadata or {})
+        return _from_arrow(name, arrow, names)
+    except (pa.ArrowException, OSError, ValueError) as problem:
         raise DataError(f"{name}: broken Parquet file ({_first_line(problem)}); fetch or write it again") from None
-    return _from_arrow(name, arrow, _class_names_in(arrow.schema.metadata or {}))
 
 
 def read_dataset(name: str, dataset: Dataset) -> Table:
@@ -48,11 +51,35 @@ def _from_arrow(name: str, arrow: Any, class_names: dict[str, tuple[str, ...]]) 
         raise DataError(f"{name}: has no rows")
     return Table(
         name=name,
-        columns={column: _cells(arrow.column(column)) for column in arrow.column_names},
+        columns=_Columns(arrow),
         rows=range(1, arrow.num_rows + 1),
         cells="typed",
         class_names=class_names,
     )
+
+
+class _Columns(Mapping[str, Sequence[object]]):
+    """Columns that become Python values when they are first looked at: most are never used."""
+
+    def __init__(self, arrow: Any) -> None:
+        self._arrow = arrow
+        self._cells: dict[str, list[object]] = {}
+
+    def __getitem__(self, column: str) -> list[object]:
+        if column not in self._cells:
+            if column not in self._arrow.column_names:
+                raise KeyError(column)
+            self._cells[column] = _cells(self._arrow.column(column))
+        return self._cells[column]
+
+    def __contains__(self, column: object) -> bool:
+        return column in self._arrow.column_names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._arrow.column_names)
+
+    def __len__(self) -> int:
+        return len(self._arrow.column_names)
 
 
 def _cells(column: Any) -> list[object]:
@@ -60,6 +87,8 @@ def _cells(column: Any) -> list[object]:
 
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
+    if pa.types.is_decimal(column.type):
+        column = column.cast(pa.float64())
     values: list[object] = column.to_pylist()
     if pa.types.is_float32(column.type) or pa.types.is_float16(column.type):
         return _as_written(values)

@@ -66,7 +66,8 @@ def assemble(parts: Parts, *, protocol: Protocol, seed: int, metric: str | None,
         train, validation, test, said = _carve(parts, validation, test, protocol=protocol, seed=seed)
         notes += said
         if protocol == "paper":
-            notes.append("protocol 'paper': the test split is also selected on, so results are optimistic")
+            unused = "; the validation split is not used" if parts.test and parts.validation else ""
+            notes.append(f"protocol 'paper': the test split is also selected on, so results are optimistic{unused}")
     return Task(
         name=parts.name,
         kind=parts.kind,

@@ -26,6 +26,8 @@ def load_hub(name: str, *, config: str | None = None, revision: str | None = Non
     what = f"{name}:{config}" if config else name
     if not sys.stderr.isatty():
         datasets.disable_progress_bars()
+    if not _is_reachable(name):
+        return _from_cache(name, config=config, revision=revision, hint=hint)
     try:
         loaded = datasets.load_dataset(name, config, revision=revision)
     except datasets.exceptions.DatasetNotFoundError:
@@ -35,6 +37,36 @@ def load_hub(name: str, *, config: str | None = None, revision: str | None = Non
     except Exception as problem:  # the hub client and the readers behind it raise what they like
         raise DataError(f"{what}: cannot be loaded ({_reason(problem)}); {hint}") from None
     return loaded
+
+
+def _is_reachable(name: str) -> bool:
+    """Whether the hub answers at all, found out in one request: the client itself retries for half a minute."""
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+
+    try:
+        HfApi().dataset_info(name, timeout=10)
+    except (HfHubHTTPError, HFValidationError):
+        return True  # an answer, if not a happy one; loading will tell what is wrong
+    except Exception:  # no answer: the classes differ between versions of the client
+        return False
+    return True
+
+
+def _from_cache(name: str, *, config: str | None, revision: str | None, hint: str) -> DatasetDict:
+    """The copy of an earlier run, without asking the hub."""
+    import datasets
+    import huggingface_hub.constants
+
+    what = f"{name}:{config}" if config else name
+    before = datasets.config.HF_HUB_OFFLINE, huggingface_hub.constants.HF_HUB_OFFLINE
+    datasets.config.HF_HUB_OFFLINE = huggingface_hub.constants.HF_HUB_OFFLINE = True
+    try:
+        return datasets.load_dataset(name, config, revision=revision)
+    except Exception:
+        raise FetchError(f"{what}: the hub cannot be reached and there is no copy in the cache; {hint}") from None
+    finally:
+        datasets.config.HF_HUB_OFFLINE, huggingface_hub.constants.HF_HUB_OFFLINE = before
 
 
 def is_saved_dataset(folder: str | Path) -> bool:

@@ -44,17 +44,18 @@ def parse_labels(table: Table, column: str, *, kind: Kind | None = None) -> Labe
     if decided == "regression":
         if not is_numeric:
             raise table.error(0, column, f"{show(values[0])} is not a number; regression needs numbers")
-        return LabelColumn(
-            kind="regression",
-            names=(),
-            labels=_finite(table, column, values),
-            notes=(*notes, *reason_note(column, reason)),
-        )
+        numbers = _finite(table, column, values)
+        if len(set(numbers)) == 1:
+            raise DataError(
+                f"{table.name}: column {show(column)}: every one of {counted(len(numbers), 'row')} is {numbers[0]:g}; "
+                "there is nothing to predict"
+            )
+        return LabelColumn(kind="regression", names=(), labels=numbers, notes=(*notes, *_reason_note(column, reason)))
     if is_numeric:
         _finite(table, column, values)
     names = _class_names(table, column, values, is_numeric)
-    numbers = {name: number for number, name in enumerate(names)}
-    labels = tuple([numbers[name_of(value, is_numeric)] for value in values])
+    number_of = {name: number for number, name in enumerate(names)}
+    labels = tuple([number_of[name_of(value, is_numeric)] for value in values])
     return LabelColumn(kind="classification", names=names, labels=labels, notes=notes)
 
 
@@ -96,7 +97,7 @@ def parse_choice_labels(table: Table, column: str, choices: Sequence[Sequence[st
     return tuple(labels)
 
 
-def reason_note(column: str, reason: str) -> tuple[str, ...]:
+def _reason_note(column: str, reason: str) -> tuple[str, ...]:
     """The note for a kind that was decided from the values, or nothing."""
     return (f"column {show(column)} is taken as numbers to predict (regression): {reason}",) if reason else ()
 

@@ -117,7 +117,7 @@ def _tables(data: Source, revision: str | None) -> tuple[dict[str, Table], str]:
     """The tables by split, and the task's name."""
     if isinstance(data, str) and not _exists(data):
         match = _HUB_ID.fullmatch(data)
-        if has_known_suffix(data) or (match is None and "/" in data):
+        if has_known_suffix(data) or data.startswith((".", "/", "~")) or (match is None and "/" in data):
             raise missing_file(Path(data))
         if match is None or data.lower().startswith(_BENCHMARK_PREFIXES):
             raise unknown_preset(data)
@@ -139,25 +139,30 @@ def _tables(data: Source, revision: str | None) -> tuple[dict[str, Table], str]:
 
 
 def _one_table(source: Any, role: str) -> Table:
-    """The table of one file, frame or dataset."""
+    """The table of one file, frame or dataset, for one role."""
     if isinstance(source, str | Path):
         return read_file(source)
     kind = type(source).__name__
-    name = kind if role == "data" else f"{kind} ({role})"
+    return _in_memory(kind if role == "data" else f"{kind} ({role})", source)
+
+
+def _in_memory(name: str, source: Any) -> Table:
+    kind = type(source).__name__
     if kind == "DataFrame":
         return read_frame(name, source)
     if kind == "Dataset":
         return read_dataset(name, source)
-    raise OptionError(f"{role}: cannot read a task from a {kind}; give a file, a DataFrame or a Dataset")
+    raise OptionError(f"{name}: cannot read a task from a {kind}; give a file, a DataFrame or a Dataset")
 
 
 def _dict_tables(name: str, found: Mapping[str, Any]) -> dict[str, Table]:
     if len(found) == 1:
-        return {"train": read_dataset(name, next(iter(found.values())))}
+        return {"train": _in_memory(name, next(iter(found.values())))}
     chosen = {role: next((n for n in names if n in found), None) for role, names in _SPLIT_NAMES.items()}
     if chosen["train"] is None:
-        raise DataError(f"{name}: no split named train; it has {listed(list(found))}")
-    return {role: read_dataset(f"{name}[{split}]", found[split]) for role, split in chosen.items() if split}
+        has = f"it has {listed(list(found))}" if found else "it is empty"
+        raise DataError(f"{name}: no split named train; {has}")
+    return {role: _in_memory(f"{name}[{split}]", found[split]) for role, split in chosen.items() if split}
 
 
 def _drop_unlabelled(tables: dict[str, Table], columns: Columns) -> list[str]:

@@ -61,8 +61,8 @@ def unknown_preset(name: str) -> OptionError:
     """The error for a name that is no preset, with the nearest one that is."""
     names = [*PRESETS.names(), *(alias for _, preset in PRESETS.items() for alias in preset.aliases)]
     return OptionError(
-        f"{show(name)} is neither a file nor a preset{did_you_mean(name, names)}; presets: {', '.join(PRESETS.names())}; "
-        "hub datasets are written owner/name or owner/name:config"
+        f"{show(name)} is neither a file nor a preset{did_you_mean(name, names)}; "
+        f"presets: {', '.join(PRESETS.names())}; hub datasets are written owner/name or owner/name:config"
     )
 
 

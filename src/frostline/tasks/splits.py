@@ -181,4 +181,7 @@ def _fill(units: list[list[int]], strata: Sequence[int], quotas: dict[int, int])
             break
         if all(in_rest[s] > n for s, n in need.items()):
             pick(unit, need)
+    if not picked:  # every unit is larger than what was asked for: one of the smallest, rather than nothing
+        spare = [unit for unit in units if all(in_rest[s] > n for s, n in Counter([strata[i] for i in unit]).items())]
+        picked.update(sorted(spare, key=len)[0] if spare else [])
     return picked

@@ -93,7 +93,8 @@ def mark_pronoun(text: str, pronoun: str, position: int) -> str | None:
     """
     words = re.split(r"(\s+)", text)
     size = len(pronoun.split())
-    pattern = re.compile(rf"(\W*)({re.escape(pronoun)})(\W.*)?", re.IGNORECASE | re.DOTALL)
+    spoken = r"\s+".join(re.escape(word) for word in pronoun.split())
+    pattern = re.compile(rf"(\W*)({spoken})(\W.*)?", re.IGNORECASE | re.DOTALL)
     starts = [i for i in range(0, len(words), 2) if pattern.fullmatch("".join(words[i : i + 2 * size - 1]))]
     if not starts:
         return None

@@ -1,0 +1,57 @@
+"""Pooled states equal a loop over texts through Hugging Face's model, in the order of the texts."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from tests.tiny import CONFIGS, DEPTH, padded_inputs, random_tokens, tiny_encoder
+
+from frostline.errors import MeasureError, OptionError
+from frostline.states.pooled import POOLINGS, pooled_states
+
+PICK = {"mean": lambda text: text[1:].mean(0), "first": lambda text: text[0], "all": lambda text: text.mean(0)}
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_pooled_states_equal_a_loop_over_texts(name, pooling):
+    encoder, tokens = tiny_encoder(name), random_tokens()
+    pooled = pooled_states(encoder, tokens, pooling=pooling, tokens_per_batch=40)
+    assert pooled.shape == (DEPTH + 1, len(tokens), encoder.width)
+    for row in range(len(tokens)):
+        inputs = padded_inputs(encoder, tokens.take([row]))
+        with torch.inference_mode():
+            states = encoder.model(**inputs, output_hidden_states=True).hidden_states
+        expected = torch.stack([PICK[pooling](state[0]) for state in states])
+        torch.testing.assert_close(pooled[:, row], expected, atol=1e-5, rtol=0)
+
+
+def test_progress_ends_at_all_texts():
+    told: list[tuple[int, int]] = []
+    tokens = random_tokens()
+    pooled_states(
+        tiny_encoder("bert"), tokens, progress=lambda done, total: told.append((done, total)), tokens_per_batch=40
+    )
+    assert len(told) > 1
+    assert [done for done, _ in told] == sorted({done for done, _ in told})
+    assert told[-1] == (len(tokens), len(tokens))
+
+
+def test_the_batch_size_does_not_change_the_states():
+    encoder, tokens = tiny_encoder("mpnet"), random_tokens()
+    torch.testing.assert_close(
+        pooled_states(encoder, tokens, tokens_per_batch=1), pooled_states(encoder, tokens), atol=1e-5, rtol=0
+    )
+
+
+def test_an_unknown_pooling_is_refused():
+    with pytest.raises(OptionError, match=r"pooling 'means' \(did you mean mean\?\): must be one of mean, first, all"):
+        pooled_states(tiny_encoder("bert"), random_tokens(), pooling="means")  # type: ignore[arg-type]
+
+
+def test_states_that_are_not_finite_are_an_error_with_layer_and_text():
+    encoder = tiny_encoder("bert")
+    with torch.no_grad():
+        encoder.model.encoder.layer[1].output.dense.bias[0] = float("inf")
+    with pytest.raises(MeasureError, match="state 2 of text 1 is not finite"):
+        pooled_states(encoder, random_tokens())
