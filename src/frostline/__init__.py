@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from frostline.encoder import Encoder as Encoder
     from frostline.errors import FrostlineError as FrostlineError
     from frostline.errors import UserError as UserError
-    from frostline.measure import measure as measure
+    from frostline.measurement import measure as measure
     from frostline.parameters import count_parameters as count_parameters
     from frostline.records import LayerScores as LayerScores
     from frostline.records import Plan as Plan
@@ -37,7 +37,7 @@ _HOMES = {
     "count_parameters": "parameters",
     "load_encoder": "checkpoint",
     "load_task": "tasks",
-    "measure": "measure",
+    "measure": "measurement",
 }
 
 __all__ = ["__version__", *sorted(_HOMES)]

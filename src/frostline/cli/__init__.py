@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated, Optional
+from typing import Annotated, Any, Optional
 
-import click
 import typer
 
 from frostline.cli import encoders, measure, tasks
-from frostline.errors import FrostlineError
+from frostline.errors import FrostlineError, Interrupted
 
 app = typer.Typer(
     name="frostline",
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -50,6 +48,10 @@ def _shared(
     pass
 
 
+# typer carries click inside; this is the public way to the root of its errors.
+_ClickException: type[Exception] = typer.BadParameter.__bases__[0].__bases__[0]
+
+
 def main() -> None:
     """Run the command line and end the process with its exit code."""
     sys.exit(run(sys.argv[1:]))
@@ -58,22 +60,32 @@ def main() -> None:
 def run(arguments: list[str]) -> int:
     """The exit code of one command line, after running it."""
     try:
-        code = app(arguments, standalone_mode=False)
+        code = app(arguments or ["--help"], standalone_mode=False, prog_name="frostline")
         sys.stdout.flush()
-        return code if isinstance(code, int) else 0
     except FrostlineError as error:
         return _fail(str(error), error.exit_code)
-    except click.UsageError as error:
-        command = error.ctx.command_path if error.ctx else "frostline"
-        return _fail(f"{error.format_message().rstrip('.')}; see `{command} --help`", 2)
-    except click.ClickException as error:
-        return _fail(error.format_message(), 2)
-    except (KeyboardInterrupt, click.Abort):
-        return _fail("interrupted", 130)
-    except BrokenPipeError:
-        # The reader (`| head`) has gone; Python would complain once more when it closes standard output.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except typer.Abort:
+        return _fail("interrupted", Interrupted.exit_code)
+    except _ClickException as error:
+        return _fail(_usage_message(error), 2)
+    except (BrokenPipeError, SystemExit):
+        # The reader (`| head`) has gone, which typer turns into a SystemExit. Python would complain once more when it
+        # closes standard output.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno() if sys.__stdout__ else 1)
         return 0
+    if code == Interrupted.exit_code:
+        return _fail("interrupted", Interrupted.exit_code)
+    return code if isinstance(code, int) else 0
+
+
+def _usage_message(error: Any) -> str:
+    """click's message in one line, with the value as it was given and where to read on."""
+    message = error.format_message().rstrip(".")
+    errors = getattr(error.__cause__, "errors", None)  # typer checks values with pydantic
+    given = f" (got {errors()[0]['input']!r})" if callable(errors) else ""
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context else "frostline"
+    return f"{message}{given}; see `{command} --help`"
 
 
 def _fail(message: str, code: int) -> int:

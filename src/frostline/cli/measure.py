@@ -30,6 +30,8 @@ def command(
     text: options.Text = None,
     text_pair: options.TextPair = None,
     label: options.Label = None,
+    choices: options.Choices = None,
+    kind: options.Kind = None,
     data_dir: options.DataDir = None,
     validation: options.Validation = None,
     test: options.Test = None,
@@ -54,7 +56,7 @@ def command(
     with screen.waiting("starting"):
         from frostline.checkpoint import load_encoder
         from frostline.device import use_device
-        from frostline.measure import measure
+        from frostline.measurement import measure
         from frostline.tasks import load_task
     place = use_device(device, threads=threads)
     with screen.waiting("reading the data"):
@@ -63,6 +65,8 @@ def command(
             text=text,
             text_pair=text_pair,
             label=label,
+            choices=choices.split(",") if choices and "," in choices else choices,
+            kind=None if kind is None else kind.value,
             data_dir=data_dir,
             validation=validation,
             test=test,
@@ -111,5 +115,5 @@ def _finding(found: LayerScores) -> str:
     if best is None:
         return "No layer tells the classes apart: variability is undefined everywhere."
     if best == found.depth:
-        return f"Layer {best}, the last, is the most specialised: nothing suggests dropping layers above it."
+        return f"Layer {best}, the last, is the most specialised: variability gives no reason to drop layers."
     return f"Layer {best} of {found.depth} is the most specialised: a good place to tune down from, or to put the head."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Optional
 
@@ -39,6 +40,24 @@ TextPair = Annotated[
 Label = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--label", help="Column with the label.", show_default="guessed and said"),
+]
+
+
+class KindChoice(StrEnum):
+    """What the labels are."""
+
+    classification = "classification"
+    regression = "regression"
+    multiple_choice = "multiple choice"
+
+
+Choices = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--choices", help="Columns with the choices of a question, as in a,b,c.", show_default=False),
+]
+Kind = Annotated[
+    Optional[KindChoice],  # noqa: UP045
+    typer.Option("--kind", help="What the labels are.", show_default="guessed and said"),
 ]
 DataDir = Annotated[
     Optional[Path],  # noqa: UP045

@@ -146,17 +146,16 @@ def _the_other(
 
 
 def _undecided(table: Table, text: str | None, label: str | None) -> DataError:
-    flags = " and ".join(f"--{role}" for role, column in (("text", text), ("label", label)) if column is None)
     columns = list(table.columns)
     if len(columns) == 1:
-        mark = next((m for m, sign in ((";", "';'"), ("\t", "a tab"), ("|", "'|'")) if m in columns[0] and sign), None)
+        mark = next((mark for mark in ";\t|," if mark in columns[0]), None)
         hint = f"; its fields seem to be separated by {mark!r}, not by what its name says" if mark else ""
         return DataError(f"{table.name}: one column only, {show(columns[0])}, but a text and a label are needed{hint}")
-    what = {"--text and --label": "text and which the label", "--text": "text", "--label": "label"}[flags]
-    verb = "is" if flags != "--text and --label" else "is the"
-    role = what if flags == "--text and --label" else f"the {what}"
+    roles = [role for role, column in (("text", text), ("label", label)) if column is None]
+    question = "is the " + " and which the ".join(roles)
+    flags = " and ".join(f"--{role}" for role in roles)
     return DataError(
-        f"{table.name}: cannot tell which column {verb} {role}; choose with {flags} from {_listed_columns(table)}"
+        f"{table.name}: cannot tell which column {question}; choose with {flags} from {_listed_columns(table)}"
     )
 
 

@@ -86,7 +86,7 @@ def load_task(
                 tables[split] = _one_table(source, split)
         parts = _table_parts(name, tables, columns, kind=kind, notes=notes)
     else:
-        own = {"--text": text, "--text-pair": text_pair, "--label": label, "choices": choices, "kind": kind}
+        own = {"--text": text, "--text-pair": text_pair, "--label": label, "--choices": choices, "--kind": kind}
         parts = _preset_parts(preset, {**own, "--validation": validation, "--test": test}, data_dir, revision)
     return assemble(parts, protocol=protocol, seed=seed, metric=metric, carves=splits)
 
@@ -185,9 +185,9 @@ def _table_parts(
 ) -> Parts:
     train = tables["train"]
     if kind == "multiple choice" and not columns.choices:
-        raise OptionError(f"{train.name}: multiple choice needs the columns with the candidates (choices)")
+        raise OptionError(f"{train.name}: multiple choice needs the columns with the candidates (--choices)")
     if kind is not None and kind != "multiple choice" and columns.choices:
-        raise OptionError(f"{train.name}: choices go with multiple choice, not with {kind}")
+        raise OptionError(f"{train.name}: --choices goes with multiple choice, not with {kind}")
     for table in tables.values():
         for column in (columns.text, columns.label, *columns.choices, *([columns.pair] if columns.pair else [])):
             check_column(table, column, "the training rows")

@@ -6,7 +6,6 @@ from frostline.tasks.benchmark import Benchmark, register
 from frostline.tasks.builders import pair, single
 
 _HUB = "nyu-mll/glue"
-_PAIR = {"sentence1": ("sentence1",), "sentence2": ("sentence2",), "label": ("label",)}
 
 register(
     Benchmark(
@@ -152,7 +151,7 @@ register(
         summary="does the sentence with its pronoun filled in follow?",
         hub=(_HUB, "wnli"),
         folders=("WNLI",),
-        columns=_PAIR,
+        columns={"sentence1": ("sentence1",), "sentence2": ("sentence2",), "label": ("label",)},
         build=pair("sentence1", "sentence2", group="sentence1"),
         label_names=("not_entailment", "entailment"),
         aliases=("wnli",),

@@ -1,0 +1,172 @@
+"""`frostline measure` on the command line: results on stdout, one line per mistake, exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+
+import pytest
+from tests.tiny import save_tiny
+
+from frostline.cli import run
+
+WORDS = ["ice", "snow", "frost", "sleet", "hail", "sun", "heat", "noon", "July", "sand"]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return str(save_tiny(tmp_path_factory.mktemp("tiny")))
+
+
+@pytest.fixture(scope="module")
+def weather(tmp_path_factory):
+    path = tmp_path_factory.mktemp("data") / "weather.csv"
+    lines = [f"{WORDS[row % 10]} number {row},{'warm' if row % 10 > 4 else 'cold'}" for row in range(100)]
+    path.write_text("\n".join(["text,label", *lines]) + "\n")
+    return str(path)
+
+
+def measured(capsys, *arguments: str):
+    assert run(["measure", *arguments, "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    return json.loads(out)
+
+
+def test_json_is_one_object_with_the_promised_names(model, weather, capsys):
+    found = measured(capsys, weather, "--model", model)
+    assert found["pooling"] == "mean"
+    score = found["scores"]["variability"]
+    assert len(score["values"]) == 5
+    assert score["best"] == 1 + min(range(4), key=lambda layer: score["values"][layer + 1])
+    assert found["encoder"]["layers"] == 4
+    assert found["task"]["labels"] == ["cold", "warm"]
+    assert found["examples"] == 72  # 100 rows without the test fifth and the validation tenth of the rest
+
+
+def test_an_undefined_layer_is_null(model, weather, capsys):
+    found = measured(capsys, weather, "--model", model, "--pooling", "first")
+    assert found["pooling"] == "first"
+    assert found["scores"]["variability"]["values"][0] is None
+    assert found["scores"]["variability"]["best"] >= 1
+
+
+def test_data_may_be_positional_or_a_flag(model, weather, capsys):
+    one = measured(capsys, weather, "--model", model)
+    two = measured(capsys, "--data", weather, "--model", model)
+    assert one["scores"] == two["scores"]
+
+
+def test_options_reach_the_measurement(model, weather, capsys):
+    found = measured(capsys, weather, "--model", model, "--examples", "30", "--max-length", "5", "--seed", "3")
+    assert found["examples"] == 30
+    assert found["max_length"] == 5
+    assert found["truncated"] == 30
+    assert found["seed"] == 3
+
+
+def test_the_table_marks_the_best_layer_and_says_what_was_guessed(model, weather, capsys):
+    assert run(["measure", weather, "--model", model]) == 0
+    out = capsys.readouterr().out
+    best = measured(capsys, weather, "--model", model)["scores"]["variability"]["best"]
+    marked = [line for line in out.splitlines() if "best" in line and "█" in line]
+    assert len(marked) == 1
+    assert marked[0].split()[0] == str(best)
+    assert f"Layer {best}" in out
+    assert "cold, warm" in out
+    assert "note:" in out
+    assert re.search(r"^embeddings +\d", "\n".join(line.strip() for line in out.splitlines()), re.MULTILINE)
+
+
+def test_an_undefined_layer_says_so_in_the_table(model, weather, capsys):
+    assert run(["measure", weather, "--model", model, "--pooling", "first"]) == 0
+    assert re.search(r"embeddings\s+undefined", capsys.readouterr().out)
+
+
+def test_the_program_runs_as_a_process_of_its_own(model, weather):
+    command = [sys.executable, "-c", "from frostline.cli import main; main()", "measure", weather, "--model", model]
+    done = subprocess.run([*command, "--json"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["kind"] == "measurement"
+
+
+def test_colours_and_escape_codes_never_reach_a_file(model, weather):
+    command = [sys.executable, "-c", "from frostline.cli import main; main()", "measure", weather, "--model", model]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "\x1b" not in done.stdout + done.stderr
+
+
+def test_a_reader_that_goes_away_is_no_error(model, weather):
+    command = f"{sys.executable} -c 'from frostline.cli import main; main()' tasks | head -1; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    assert done.stdout.splitlines()[-1] == "0"
+
+
+def test_an_interrupt_ends_with_130(model, weather, monkeypatch, capsys):
+    def interrupt(*_args, **_options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("frostline.measurement.measure", interrupt)
+    assert run(["measure", weather, "--model", model]) == 130
+    assert capsys.readouterr().err == "frostline: interrupted\n"
+
+
+def test_a_bug_keeps_its_traceback(model, weather, monkeypatch):
+    def fail(*_args, **_options):
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr("frostline.measurement.measure", fail)
+    with pytest.raises(ZeroDivisionError):
+        run(["measure", weather, "--model", model])
+
+
+def test_help_is_instant_and_needs_no_torch():
+    command = [sys.executable, "-X", "importtime", "-c", "from frostline.cli import main; main()", "--help"]
+    best = min(timed(command) for _ in range(3))
+    assert best < 0.6  # 0.3 is the promise on an idle machine; test machines are not idle
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "measure" in done.stdout
+    assert not re.search(r"\b(torch|transformers|pandas|datasets)\b", done.stderr)
+
+
+def timed(command: list[str]) -> float:
+    started = time.perf_counter()
+    subprocess.run(command, capture_output=True, check=True, env=os.environ)
+    return time.perf_counter() - started
+
+
+@pytest.mark.parametrize("command", ["measure", "encoders", "tasks"])
+def test_every_command_explains_itself(command, capsys):
+    assert run([command, "--help"]) == 0
+    out = capsys.readouterr().out
+    assert f"Usage: frostline {command}" in out
+    assert "--json" in out
+
+
+@pytest.mark.parametrize(("command", "key", "count"), [("encoders", "encoders", 10), ("tasks", "tasks", 27)])
+def test_lists_come_as_tables_and_as_json(command, key, count, capsys):
+    assert run([command, "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)[key]
+    assert len(rows) == count
+    assert run([command]) == 0
+    table = capsys.readouterr().out
+    for row in rows:
+        assert (row.get("name") or row["model_type"]) in table
+
+
+def test_the_version_is_printed(capsys):
+    assert run(["--version"]) == 0
+    assert capsys.readouterr().out == "frostline 0.1.0\n"
+
+
+@pytest.mark.embedded
+def test_the_real_encoder_on_a_real_preset_with_official_files(shared, capsys):
+    found = measured(capsys, "glue/cola", "--data-dir", str(shared / "glue"), "--examples", "200", "--threads", "1")
+    assert found["encoder"]["name"] == "all-MiniLM-L6-v2"
+    assert found["task"]["labels"] == ["unacceptable", "acceptable"]
+    assert found["task"]["metric"] == "matthews"

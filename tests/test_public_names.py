@@ -1,0 +1,52 @@
+"""The public face: few names, all real, imported only when used."""
+
+from __future__ import annotations
+
+import pkgutil
+import subprocess
+import sys
+
+import pytest
+
+import frostline
+
+
+def test_every_public_name_can_be_had():
+    for name in frostline.__all__:
+        assert getattr(frostline, name) is not None
+    assert dir(frostline) == sorted(frostline.__all__)
+
+
+def test_the_public_names_are_these():
+    assert frostline.__all__ == [
+        "__version__",
+        "Encoder",
+        "FrostlineError",
+        "LayerScores",
+        "Plan",
+        "Task",
+        "UserError",
+        "count_parameters",
+        "load_encoder",
+        "load_task",
+        "measure",
+    ]
+
+
+def test_no_public_name_is_also_a_module():
+    """Importing frostline.NAME would put the module in the place of the function."""
+    modules = {module.name for module in pkgutil.iter_modules(frostline.__path__)}
+    assert not modules & set(frostline.__all__)
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'tune_it'"):
+        frostline.tune_it  # noqa: B018
+
+
+@pytest.mark.parametrize("module", ["frostline", "frostline.cli", "frostline.tasks"])
+def test_importing_is_light(module):
+    heavy = ("torch", "transformers", "datasets", "pandas")
+    code = f"import {module}, sys; print([name for name in {heavy} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,89 @@
+"""The promises hold for real weights on real texts: the embedded MiniLM-L6 (BERT) and a real RoBERTa."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import transformers
+
+from frostline.checkpoint import load_encoder
+from frostline.encoder import Encoder
+from frostline.heads import make_head
+from frostline.surgery import truncate
+
+TEXTS = [
+    "A thaw in January.",
+    "The ground stays hard a metre down, whatever the sun does; dig below the frost line and it never freezes at all.",
+    "no",
+    "Why would anyone lay a pipe there?",
+    "Snow!",
+]
+PAIRS = ["It is mild.", "Foundations go deeper than that.", "Yes.", "To save on digging.", "Ice."]
+
+
+@pytest.fixture(scope="module", params=["embedded", "roberta"])
+def encoder(request) -> Encoder:
+    if request.param == "embedded":
+        return load_encoder(request.getfixturevalue("embedded_encoder"))
+    return load_encoder(request.getfixturevalue("shared") / "encoders" / "granite-30m-roberta")
+
+
+def stock_states(encoder: Encoder, pairs: list[str] | None) -> list[torch.Tensor]:
+    """Hugging Face's own way: its tokenizer, its padding, its model."""
+    inputs = encoder.tokenizer(TEXTS, pairs, padding=True, return_tensors="pt")
+    with torch.inference_mode():
+        states = encoder.model(**inputs, output_hidden_states=True).hidden_states
+    return [state[inputs["attention_mask"].bool()] for state in states]
+
+
+@pytest.mark.parametrize("pairs", [None, PAIRS], ids=["single", "pairs"])
+@pytest.mark.parametrize("padded", [False, True])
+def test_states_equal_hugging_faces(encoder, pairs, padded):
+    tokens = encoder.tokenize(TEXTS, pairs)
+    with torch.inference_mode():
+        ours = list(encoder.states(tokens, encoder.layout(tokens), padded=padded))
+    theirs = stock_states(encoder, pairs)
+    assert len(ours) == len(theirs) == 7
+    for our, their in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(our, their, atol=1e-5, rtol=0)
+
+
+def test_running_layers_from_stored_states_equals_the_whole(encoder):
+    tokens = encoder.tokenize(TEXTS)
+    layout = encoder.layout(tokens)
+    with torch.inference_mode():
+        states = list(encoder.states(tokens, layout))
+        for first in range(1, 7):
+            again = encoder.run(states[first - 1], layout, first, 6)
+            torch.testing.assert_close(again, states[6], atol=1e-5, rtol=0)
+
+
+def test_the_head_equals_the_stock_head_that_transformers_loads(encoder, tmp_path):
+    short = truncate(encoder, 4)
+    head = make_head(encoder, labels=2, layer=4, seed=1).eval()
+    weights = {f"{head.stock.base_model_prefix}.{name}": value for name, value in short.model.state_dict().items()}
+    config = type(short.config).from_dict({**short.config.to_dict(), "num_labels": 2})
+    stock = type(head.stock)(config)
+    stock.load_state_dict(weights | head.stock.state_dict(), strict=False)
+    stock.save_pretrained(tmp_path)
+    loaded = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path).eval()
+    tokens = encoder.tokenize(TEXTS)
+    layout = encoder.layout(tokens)
+    with torch.inference_mode():
+        states = encoder.run(encoder.embed(tokens, layout), layout, 1, 4)
+        ours = head(layout.first(states)[:, None])
+        theirs = loaded(**encoder.tokenizer(TEXTS, padding=True, return_tensors="pt")).logits
+    assert loaded.config.num_hidden_layers == 4
+    torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=0)
+
+
+def test_texts_beyond_the_models_limit_are_cut_and_counted(encoder):
+    tokens = encoder.tokenize(["frost " * 700, "ice"])
+    assert tokens.truncated == 1
+    assert tokens.lengths[0] == min(encoder.max_length, 512)
+    with torch.inference_mode():
+        assert list(encoder.states(tokens, encoder.layout(tokens)))[-1].isfinite().all()
+
+
+def test_the_poolers_of_the_two_are_told_apart(encoder):
+    assert encoder.has_pretrained_pooler == (encoder.family.name == "bert")
