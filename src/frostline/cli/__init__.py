@@ -80,7 +80,7 @@ def run(arguments: list[str]) -> int:
 
 def _usage_message(error: Any) -> str:
     """click's message in one line, with the value as it was given and where to read on."""
-    message = error.format_message().rstrip(".")
+    message = error.format_message().rstrip(".").replace("Value error, ", "")
     errors = getattr(error.__cause__, "errors", None)  # typer checks values with pydantic
     given = f" (got {errors()[0]['input']!r})" if callable(errors) else ""
     context = getattr(error, "ctx", None)

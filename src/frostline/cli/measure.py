@@ -65,7 +65,7 @@ def command(
             text=text,
             text_pair=text_pair,
             label=label,
-            choices=choices.split(",") if choices and "," in choices else choices,
+            choices=choices,
             kind=None if kind is None else kind.value,
             data_dir=data_dir,
             validation=validation,
