@@ -1,7 +1,8 @@
 """Layer scores: one number per layer for a task, one file each.
 
-A score is a function of the pooled states of all layers and the labels; the decorator registers it under its own name
-with what a reader has to know: whether low or high is better, and which paper it is from.
+Most scores are a function of the pooled states of all layers and the labels, and get their uncertainty from leaving out
+one block of texts after the other. Scores that fit something look at the whole `Evidence` and bring an `Estimate` with
+an uncertainty of their own kind. Either way the decorator registers them with what a reader has to know.
 """
 
 from __future__ import annotations
@@ -12,41 +13,115 @@ from typing import Literal
 
 from torch import Tensor
 
+from frostline.estimate import Estimate, jackknife
+from frostline.evidence import Evidence
 from frostline.registry import Registry
+from frostline.states.pooled import Pooling
 
+Better = Literal["low", "high"]
+Needs = Literal["nothing", "labels", "classes"]
 ScoreFunction = Callable[[Tensor, Tensor], Tensor]
+FittedFunction = Callable[..., Estimate]  # (Evidence, *, uncertainty: bool)
+
+_JACKKNIFE_BLOCKS = 20
 
 
 @dataclass(frozen=True, kw_only=True)
 class Score:
-    """A registered layer score."""
+    """A registered layer score.
+
+    Args:
+        name: how it is asked for.
+        better: whether low or high values are the good ones.
+        paper: the number of the paper it is from, or what else.
+        needs: classes, any labels (also numbers to predict), or nothing.
+        pooling: the pooling that it is defined on, or None for whichever is asked for.
+        balanced: whether it is defined on a class-balanced sample.
+        summary: what it says, in one line.
+        estimate: from evidence, and whether an uncertainty is wanted, to an estimate.
+    """
 
     name: str
-    better: Literal["low", "high"]
-    paper: int
-    compute: ScoreFunction
-
-    @property
-    def summary(self) -> str:
-        """The first line of the function's docstring."""
-        return (self.compute.__doc__ or "").strip().splitlines()[0]
+    better: Better
+    paper: str
+    needs: Needs
+    pooling: Pooling | None
+    balanced: bool
+    summary: str
+    estimate: FittedFunction
 
 
 LAYER_SCORES: Registry[Score] = Registry("layer score", package=__name__)
 
 
-def layer_score(*, better: Literal["low", "high"], paper: int) -> Callable[[ScoreFunction], ScoreFunction]:
-    """Register the function below as a layer score.
+def layer_score(
+    *,
+    better: Better,
+    paper: str,
+    needs: Needs = "classes",
+    name: str | None = None,
+    pooling: Pooling | None = None,
+    balanced: bool = False,
+) -> Callable[[ScoreFunction], ScoreFunction]:
+    """Register a function of states and labels as a layer score.
 
-    It takes states (layers, texts, width) and integer labels (texts,), and returns (layers,) in float64 with NaN where
+    The function takes states (layers, texts, width) and labels (texts,), and returns (layers,) in float64 with NaN where
     the score is undefined. The first line of its docstring is printed wherever the score is explained.
     """
 
     def register(function: ScoreFunction) -> ScoreFunction:
-        if not (function.__doc__ or "").strip():
-            raise ValueError(f"layer score {function.__name__!r} has no docstring to explain it")
-        score = Score(name=function.__name__, better=better, paper=paper, compute=function)
-        LAYER_SCORES.add(score.name, score)
+        def estimate(evidence: Evidence, *, uncertainty: bool = True) -> Estimate:
+            states, labels = evidence.states[pooling or evidence.pooling], evidence.labels
+            if not uncertainty:
+                return Estimate(values=function(states, labels))
+            blocks = evidence.blocks(_JACKKNIFE_BLOCKS)
+            return jackknife(lambda rows: function(states[:, rows], labels[rows]), blocks)
+
+        _add(function, estimate, name, better, paper, needs, pooling, balanced)
         return function
 
     return register
+
+
+def fitted_score(
+    *,
+    better: Better,
+    paper: str,
+    needs: Needs = "classes",
+    name: str | None = None,
+    pooling: Pooling | None = None,
+    balanced: bool = False,
+) -> Callable[[FittedFunction], FittedFunction]:
+    """Register a function of `Evidence` (and keyword `uncertainty`) that returns an `Estimate` as a layer score."""
+
+    def register(function: FittedFunction) -> FittedFunction:
+        _add(function, function, name, better, paper, needs, pooling, balanced)
+        return function
+
+    return register
+
+
+def _add(
+    function: Callable[..., object],
+    estimate: FittedFunction,
+    name: str | None,
+    better: Better,
+    paper: str,
+    needs: Needs,
+    pooling: Pooling | None,
+    balanced: bool,
+) -> None:
+    summary = (function.__doc__ or "").strip().split("\n")[0]
+    if not summary:
+        raise ValueError(f"layer score {function.__name__!r} has no docstring to explain it")
+    score = Score(
+        name=name or function.__name__,
+        better=better,
+        paper=paper,
+        needs=needs,
+        pooling=pooling,
+        balanced=balanced,
+        summary=summary,
+        estimate=estimate,
+    )
+    LAYER_SCORES.add(score.name, score)

@@ -11,7 +11,7 @@ from frostline.scores import layer_score
 _ROUNDING = 1e-6
 
 
-@layer_score(better="low", paper=1)
+@layer_score(better="low", paper="1, section 3.1")
 def variability(states: Tensor, labels: Tensor) -> Tensor:
     """Within-class spread over between-class spread; low means that the layer is specialised in the task.
 

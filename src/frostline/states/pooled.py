@@ -6,9 +6,12 @@ texts cost what they should; results come back in the order of the texts.
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Literal, get_args
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -29,21 +32,25 @@ def pooled_states(
     encoder: Encoder,
     tokens: Tokens,
     *,
-    pooling: Pooling = "mean",
+    poolings: Sequence[Pooling] = ("mean",),
     progress: Progress | None = None,
     tokens_per_batch: int = _TOKENS_PER_BATCH,
-) -> Tensor:
-    """One vector per layer and text: (layers 0..L, texts, width), float32.
+    memory_limit: int | None = None,
+) -> dict[Pooling, Tensor]:
+    """One vector per layer and text for each pooling: (layers 0..L, texts, width), float32.
 
     Args:
         encoder: run in eval mode, without gradients.
         tokens: of the texts.
-        pooling: 'mean' of the tokens except the first, the 'first' token, or the mean of 'all' tokens.
+        poolings: 'mean' of the tokens except the first, the 'first' token, the mean of 'all' tokens.
         progress: told how many texts are done after each batch.
         tokens_per_batch: bounds the memory that token states take.
+        memory_limit: bytes beyond which the result lies in a temporary file on disk, mapped into memory.
     """
-    pool = _pooler(pooling)
-    out = torch.empty(encoder.depth + 1, len(tokens), encoder.width)
+    pool = {pooling: _pooler(pooling) for pooling in poolings}
+    shape = (encoder.depth + 1, len(tokens), encoder.width)
+    on_disk = memory_limit is not None and len(pool) * 4 * prod(shape) > memory_limit
+    out = {pooling: _on_disk(shape) if on_disk else torch.empty(shape) for pooling in pool}
     done = 0
     with torch.inference_mode():
         for rows in tokens.batches(tokens_per_batch):
@@ -51,12 +58,20 @@ def pooled_states(
             layout = encoder.layout(batch)
             place = torch.as_tensor(rows)
             for layer, states in enumerate(encoder.states(batch, layout)):
-                out[layer, place] = pool(layout, states).float().cpu()
+                for pooling, into in out.items():
+                    into[layer, place] = pool[pooling](layout, states).float().cpu()
             done += len(rows)
             if progress is not None:
                 progress(done, len(tokens))
-    _check_finite(encoder, out)
+    for states in out.values():
+        _check_finite(encoder, states)
     return out
+
+
+def _on_disk(shape: tuple[int, ...]) -> Tensor:
+    """A tensor in a file without a name, which the system removes when the tensor goes."""
+    with tempfile.TemporaryFile() as file:
+        return torch.from_numpy(np.memmap(file, dtype=np.float32, mode="w+", shape=shape))
 
 
 def _pooler(pooling: str) -> Callable[[Layout, Tensor], Tensor]:
@@ -68,9 +83,11 @@ def _pooler(pooling: str) -> Callable[[Layout, Tensor], Tensor]:
 
 
 def _check_finite(encoder: Encoder, states: Tensor) -> None:
-    bad: Sequence[Sequence[int]] = (~states.isfinite().all(-1)).nonzero().tolist()
-    if bad:
-        layer, row = bad[0]
+    for layer, layer_states in enumerate(states):
+        is_finite = layer_states.isfinite().all(-1)
+        if bool(is_finite.all()):
+            continue
+        row = int(is_finite.long().argmin())
         raise MeasureError(
             f"{encoder.name}: state {layer} of text {row + 1} is not finite; the weights or the text break the model"
         )

@@ -1,0 +1,122 @@
+"""Numbers with their uncertainty: one per layer, and how they would move together with other data.
+
+Layers are scored on the same texts, so their errors go together. What is kept is a matrix of deviations A whose product
+A'A is the covariance between layers, whatever the method behind it; intervals, the difference between two layers and
+the probability of being the best all follow from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+Method = Literal["none", "jackknife", "bootstrap", "folds", "blocks"]
+_DRAWS = 4000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """A value per layer, NaN where undefined, and its uncertainty.
+
+    Args:
+        values: (layers,), float64.
+        deviations: (replicates, layers) with deviations' deviations = covariance; None where there is no uncertainty.
+        freedom: degrees of freedom of the t distribution behind the intervals; infinite for a bootstrap.
+        method: how the deviations were found.
+    """
+
+    values: Tensor
+    deviations: Tensor | None = None
+    freedom: float = float("inf")
+    method: Method = "none"
+
+    def interval(self, level: float = 0.95) -> tuple[Tensor, Tensor] | None:
+        """The lower and upper ends for each layer, or None where there is no uncertainty."""
+        if self.deviations is None:
+            return None
+        reach = _quantile(self.freedom, level) * self.deviations.square().sum(0).sqrt()
+        return self.values - reach, self.values + reach
+
+    def probability_of_best(self, better: Literal["low", "high"], *, seed: int = 0) -> Tensor | None:
+        """For each layer the probability that it is the best of layers 1..L; 0 for layer 0 and undefined layers."""
+        if self.deviations is None:
+            return None
+        source = torch.Generator().manual_seed(seed)
+        steps = torch.randn(_DRAWS, len(self.deviations), generator=source, dtype=torch.float64)
+        drawn = self._ranked(better) + steps @ self.deviations.nan_to_num()
+        counts = torch.bincount(drawn.argmin(1), minlength=len(self.values))
+        return counts.double() / _DRAWS
+
+    def tied(self, better: Literal["low", "high"], level: float = 0.95) -> list[int]:
+        """The layers 1..L that cannot be told apart from the best one, it included."""
+        ranked = self._ranked(better)
+        if not bool(ranked.isfinite().any()):
+            return []
+        best = int(ranked.argmin())
+        if self.deviations is None:
+            return [best]
+        apart = self.deviations - self.deviations[:, best : best + 1]
+        reach = _quantile(self.freedom, level) * apart.square().sum(0).sqrt()
+        is_tied = (ranked - ranked[best] <= reach) & ranked.isfinite()
+        is_tied[best] = True
+        return [int(layer) for layer in is_tied.nonzero()]
+
+    def _ranked(self, better: Literal["low", "high"]) -> Tensor:
+        """The values with the best lowest, and infinity for layer 0 and where undefined."""
+        ranked = self.values if better == "low" else -self.values
+        ranked = ranked.masked_fill(ranked.isnan(), float("inf"))
+        ranked[0] = float("inf")
+        return ranked
+
+
+def from_jackknife(values: Tensor, replicates: Tensor) -> Estimate:
+    """From delete-a-group replicates, (groups, layers): each computed without one group of texts."""
+    count = len(replicates)
+    scale = ((count - 1) / count) ** 0.5
+    return Estimate(
+        values=values,
+        deviations=(replicates - replicates.mean(0)) * scale,
+        freedom=count - 1,
+        method="jackknife",
+    )
+
+
+def from_bootstrap(values: Tensor, replicates: Tensor) -> Estimate:
+    """From replicates computed on resampled held-out predictions, (replicates, layers)."""
+    spread = (replicates - replicates.mean(0)) / max(1, len(replicates) - 1) ** 0.5
+    return Estimate(values=values, deviations=spread, method="bootstrap")
+
+
+def from_independent(replicates: Tensor, *, method: Literal["folds", "blocks"]) -> Estimate:
+    """From estimates on separate parts of the data, (parts, layers), whose mean is the value.
+
+    Folds share most of the rows they were fitted on, so that these intervals are somewhat too short for them.
+    """
+    count = len(replicates)
+    spread = (replicates - replicates.mean(0)) / (count * max(1, count - 1)) ** 0.5
+    return Estimate(values=replicates.mean(0), deviations=spread, freedom=max(1, count - 1), method=method)
+
+
+def jackknife(score: Callable[[Tensor], Tensor], blocks: Tensor) -> Estimate:
+    """An estimate with delete-a-group uncertainty.
+
+    A plain bootstrap would be wrong for scores of spread: copies of a text shrink the spread within its class.
+
+    Args:
+        score: from row numbers to a value per layer.
+        blocks: (rows,), the group of each row, from 0.
+    """
+    rows = torch.arange(len(blocks))
+    replicates = [score(rows[blocks != block]) for block in range(int(blocks.max()) + 1)]
+    return from_jackknife(score(rows), torch.stack(replicates))
+
+
+def _quantile(freedom: float, level: float) -> float:
+    from scipy import stats
+
+    tail = 1 - (1 - level) / 2
+    return float(stats.norm.ppf(tail) if freedom == float("inf") else stats.t.ppf(tail, freedom))

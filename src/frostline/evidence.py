@@ -1,0 +1,90 @@
+"""What a layer score may look at: states of sampled training texts, their labels, and the encoder they came from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from frostline.encoder import Encoder
+from frostline.states.pooled import Pooling
+from frostline.tasks import Split
+from frostline.tasks.record import Kind
+from frostline.tokens import Tokens
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """One encoder's view of sampled training rows of one task.
+
+    Args:
+        states: (layers 0..L, rows, width) for each pooling that was asked for.
+        labels: (rows,), class numbers or values to predict.
+        groups: (rows,), integers; rows of one group stay together when rows are resampled or divided.
+        kind: of the task; multiple choice comes as rows labelled right or wrong, in groups of one question.
+        metric: name of the task metric that judges predictions.
+        pooling: the one that scores use unless they are defined on another.
+        encoder: for scores that need more than states.
+        tokens: of the rows, for the same.
+        split: the rows themselves, for the same.
+        seed: of everything that a score draws.
+    """
+
+    states: Mapping[Pooling, Tensor]
+    labels: Tensor
+    groups: Tensor
+    kind: Kind
+    metric: str
+    pooling: Pooling
+    seed: int
+    encoder: Encoder | None = None
+    tokens: Tokens | None = None
+    split: Split | None = None
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether labels are classes, and not values to predict."""
+        return self.kind != "regression"
+
+    def take(self, rows: Tensor) -> Evidence:
+        """The same for some of the rows."""
+        numbers = rows.tolist()
+        return Evidence(
+            states={pooling: states[:, rows] for pooling, states in self.states.items()},
+            labels=self.labels[rows],
+            groups=self.groups[rows],
+            kind=self.kind,
+            metric=self.metric,
+            pooling=self.pooling,
+            seed=self.seed,
+            encoder=self.encoder,
+            tokens=None if self.tokens is None else self.tokens.take(numbers),
+            split=None if self.split is None else self.split.take(numbers),
+        )
+
+    def blocks(self, count: int) -> Tensor:
+        """(rows,): a random division into `count` blocks of equal size that divides classes evenly and no group."""
+        return divide(self.labels if self.has_classes else None, self.groups, count, seed=self.seed)
+
+
+def divide(labels: Tensor | None, groups: Tensor, count: int, *, seed: int) -> Tensor:
+    """(rows,): the block 0..count-1 of each row, drawn at random, whole groups together.
+
+    Groups are dealt out in turn, shuffled and then sorted by the class of their first row, so that every block has its
+    share of every class.
+    """
+    _, group = torch.unique(groups, return_inverse=True)
+    number = int(group.max()) + 1
+    shuffled = torch.randperm(number, generator=torch.Generator().manual_seed(seed))
+    if labels is not None:
+        first_class = torch.full((number,), -1, dtype=torch.long)
+        first_class[group.flip(0)] = torch.unique(labels, return_inverse=True)[1].flip(0)
+        shuffled = shuffled[first_class[shuffled].argsort(stable=True)]
+    block_of_group = torch.empty(number, dtype=torch.long)
+    block_of_group[shuffled] = torch.arange(number) % count
+    return block_of_group[group]
