@@ -103,6 +103,16 @@ class Encoder:
         limits = [self.family.max_length(self.config), getattr(self.tokenizer, "model_max_length", None)]
         return min([limit for limit in limits if limit is not None] or [LONGEST_BY_DEFAULT])
 
+    @property
+    def default_length(self) -> int:
+        """Where texts are cut unless another length is asked for."""
+        return min(self.max_length, LONGEST_BY_DEFAULT)
+
+    @property
+    def is_tuned(self) -> bool:
+        """Whether the checkpoint says that it is a classifier, which was tuned on some task."""
+        return any("ForSequenceClassification" in name for name in self.config.architectures or ())
+
     def parts(self) -> Parts:
         """The parameters of the embeddings, of each layer, of the final norm and of the pooler."""
         return parts_of(self.family, self.model, self.order)
@@ -140,8 +150,7 @@ class Encoder:
             raise EncoderError(f"{self.name}: has no tokenizer; give one with the model")
         if max_length is not None and max_length > self.max_length:
             raise OptionError(f"max length {max_length}: {self.name} takes at most {self.max_length} tokens")
-        limit = max_length or min(self.max_length, LONGEST_BY_DEFAULT)
-        return tokenize(self.tokenizer, texts, pairs, max_length=limit)
+        return tokenize(self.tokenizer, texts, pairs, max_length=max_length or self.default_length)
 
     def layout(self, tokens: Tokens) -> Layout:
         """Where each text's tokens lie."""

@@ -67,6 +67,16 @@ class Evidence:
             split=None if self.split is None else self.split.take(numbers),
         )
 
+    def balanced(self) -> Evidence:
+        """As many rows of every class, drawn at random where a class has more; all rows where they are questions."""
+        if self.kind != "classification":
+            return self
+        _, label, counts = torch.unique(self.labels, return_inverse=True, return_counts=True)
+        order = torch.randperm(len(label), generator=torch.Generator().manual_seed(self.seed))
+        by_class = order[label[order].argsort(stable=True)]
+        rank = torch.cat([torch.arange(int(count)) for count in counts])
+        return self.take(by_class[rank < counts.min()].sort().values)
+
     def blocks(self, count: int) -> Tensor:
         """(rows,): a random division into `count` blocks of equal size that divides classes evenly and no group."""
         return divide(self.labels if self.has_classes else None, self.groups, count, seed=self.seed)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from math import isfinite
 from typing import Any, Literal
 
@@ -60,16 +60,26 @@ class Plan:
 
 @dataclass(frozen=True, kw_only=True)
 class LayerScore:
-    """One layer score over layers 0..L."""
+    """One layer score over layers 0..L, with its uncertainty; None stands wherever something is undefined."""
 
     name: str
     better: Literal["low", "high"]
-    values: tuple[float | None, ...]  # None where the score is undefined
+    values: tuple[float | None, ...]
+    low: tuple[float | None, ...] | None = None  # 95% interval
+    high: tuple[float | None, ...] | None = None
+    uncertainty: str = "none"  # how the interval was found
+    probability: tuple[float, ...] | None = None  # that the layer is the best of 1..L
+    tied: tuple[int, ...] = ()  # the layers that cannot be told apart from the best one, it included
+    smoothness: Mapping[str, float] | None = None
+    nulls: Mapping[str, tuple[float | None, ...]] = field(default_factory=dict)  # what chance gives
     summary: str = ""  # what the score says, in one line
+    paper: str = ""
+    seconds: float = 0.0
 
     def __post_init__(self) -> None:
-        if any(value is not None and not isfinite(value) for value in self.values):
-            raise ValueError(f"layer score {self.name!r}: not finite; undefined values are None")
+        for values in (self.values, self.low or (), self.high or ()):
+            if any(value is not None and not isfinite(value) for value in values):
+                raise ValueError(f"layer score {self.name!r}: not finite; undefined values are None")
 
     @property
     def best(self) -> int | None:
@@ -82,95 +92,68 @@ class LayerScore:
 
     def to_json(self) -> dict[str, Any]:
         """The score as plain JSON values."""
-        return {
-            "better": self.better,
-            "values": list(self.values),
-            "best": self.best,
-            "summary": self.summary,
-        }
+        data = asdict(self)
+        del data["name"]
+        return _plain({**data, "best": self.best, "seconds": round(self.seconds, 3)})
+
+    @classmethod
+    def from_json(cls, name: str, data: Mapping[str, Any]) -> LayerScore:
+        """The score that `to_json` wrote."""
+        known = {key: value for key, value in data.items() if key != "best"}
+        for key in ("values", "low", "high", "probability", "tied"):
+            known[key] = None if known[key] is None else tuple(known[key])
+        known["nulls"] = {null: tuple(values) for null, values in data["nulls"].items()}
+        return cls(name=name, **known)
 
 
 @dataclass(frozen=True, kw_only=True)
 class LayerScores:
     """What was measured for one encoder and one task."""
 
-    encoder: str
-    revision: str
-    family: str
-    depth: int
-    width: int
-    task: str
-    fingerprint: str
-    kind: str
-    labels: tuple[str, ...]
-    metric: str
+    encoder: Mapping[str, Any]  # name, revision, family, layers, width
+    task: Mapping[str, Any]  # name, fingerprint, kind, labels, metric
     pooling: str
+    rows: str  # the split that was measured
     examples: int
     max_length: int
     truncated: int
     seed: int
     scores: Mapping[str, LayerScore]
-    seconds: float = 0.0
-    notes: Sequence[str] = field(default_factory=tuple)
+    similarity: Mapping[str, tuple[tuple[float | None, ...], ...]] = field(default_factory=dict)
+    agreement: tuple[Mapping[str, Any], ...] = ()
+    notes: tuple[str, ...] = ()
+    seconds: Mapping[str, float] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> LayerScore:
+        if name not in self.scores:
+            raise OptionError(f"layer score {name!r} was not measured; measured: {', '.join(self.scores)}")
         return self.scores[name]
+
+    @property
+    def depth(self) -> int:
+        """The number of layers."""
+        return int(self.encoder["layers"])
 
     def to_json(self) -> dict[str, Any]:
         """The measurement as plain JSON values; `scores.NAME.values` runs over layers 0..L."""
-        return {
-            "kind": "measurement",
-            "format": FORMAT_VERSION,
-            "encoder": {
-                "name": self.encoder,
-                "revision": self.revision,
-                "family": self.family,
-                "layers": self.depth,
-                "width": self.width,
-            },
-            "task": {
-                "name": self.task,
-                "fingerprint": self.fingerprint,
-                "kind": self.kind,
-                "labels": list(self.labels),
-                "metric": self.metric,
-            },
-            "pooling": self.pooling,
-            "examples": self.examples,
-            "max_length": self.max_length,
-            "truncated": self.truncated,
-            "seed": self.seed,
-            "scores": {name: score.to_json() for name, score in self.scores.items()},
-            "seconds": round(self.seconds, 3),
-            "notes": list(self.notes),
-        }
+        data = {key: getattr(self, key) for key in self.__dataclass_fields__}
+        scores = {name: score.to_json() for name, score in self.scores.items()}
+        return _plain({"kind": "measurement", "format": FORMAT_VERSION, **data, "scores": scores})
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> LayerScores:
         """The measurement that `to_json` wrote."""
-        encoder, task = data["encoder"], data["task"]
-        return cls(
-            encoder=encoder["name"],
-            revision=encoder["revision"],
-            family=encoder["family"],
-            depth=encoder["layers"],
-            width=encoder["width"],
-            task=task["name"],
-            fingerprint=task["fingerprint"],
-            kind=task["kind"],
-            labels=tuple(task["labels"]),
-            metric=task["metric"],
-            pooling=data["pooling"],
-            examples=data["examples"],
-            max_length=data["max_length"],
-            truncated=data["truncated"],
-            seed=data["seed"],
-            scores={
-                name: LayerScore(
-                    name=name, better=score["better"], values=tuple(score["values"]), summary=score["summary"]
-                )
-                for name, score in data["scores"].items()
-            },
-            seconds=data["seconds"],
-            notes=tuple(data["notes"]),
-        )
+        known = {key: data[key] for key in cls.__dataclass_fields__}
+        known["scores"] = {name: LayerScore.from_json(name, score) for name, score in data["scores"].items()}
+        known["similarity"] = {
+            pooling: tuple(tuple(row) for row in matrix) for pooling, matrix in data["similarity"].items()
+        }
+        known["agreement"], known["notes"] = tuple(data["agreement"]), tuple(data["notes"])
+        return cls(**known)
+
+
+def _plain(value: Any) -> Any:
+    """The value with lists for tuples and plain dicts for mappings: what JSON gives back."""
+    if isinstance(value, Mapping):
+        return {key: _plain(inner) for key, inner in value.items()}
+    return [_plain(inner) for inner in value] if isinstance(value, tuple | list) else value

@@ -1,9 +1,10 @@
-"""`frostline measure`: a table of layers with the best one marked."""
+"""`frostline measure`: a table of layers and scores with the best layers marked."""
 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
@@ -11,7 +12,7 @@ from frostline.cli import options, screen
 from frostline.errors import OptionError
 
 if TYPE_CHECKING:
-    from frostline.records import LayerScores
+    from frostline.records import LayerScore, LayerScores
 
 
 class PoolingChoice(StrEnum):
@@ -20,6 +21,14 @@ class PoolingChoice(StrEnum):
     mean = "mean"
     first = "first"
     all = "all"
+
+
+class RowsChoice(StrEnum):
+    """Which split is measured."""
+
+    train = "train"
+    validation = "validation"
+    test = "test"
 
 
 def command(
@@ -35,30 +44,53 @@ def command(
     data_dir: options.DataDir = None,
     validation: options.Validation = None,
     test: options.Test = None,
+    metric: options.Metric = None,
+    scores: Annotated[
+        str, typer.Option(help="Layer scores, as in variability,cca; or default; or all. See `--list-scores`.")
+    ] = "default",
+    list_scores: Annotated[bool, typer.Option("--list-scores", help="Explain the layer scores and stop.")] = False,
     pooling: Annotated[
         PoolingChoice,
         typer.Option(help="One vector per text: the mean of all tokens but the first, the first one, or all of them."),
     ] = PoolingChoice.mean,
-    examples: Annotated[int, typer.Option(min=2, help="Training rows to use at most, drawn in proportion.")] = 5000,
+    examples: Annotated[int, typer.Option(min=2, help="Rows to use at most, drawn in proportion.")] = 5000,
+    rows: Annotated[
+        RowsChoice, typer.Option(help="Which rows; a model that was tuned on the training rows needs others.")
+    ] = RowsChoice.train,
+    intervals: Annotated[bool, typer.Option(help="Find 95% intervals.")] = True,
+    nulls: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help="What chance gives, for comparison: shuffled, random or both, as in shuffled,random."),
+    ] = None,
     max_length: options.MaxLength = None,
     seed: options.Seed = 0,
     threads: options.Threads = None,
     device: options.Device = "cpu",
+    save: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option("--save", help="Folder to write scores.json and frostline.json to.", show_default=False),
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Score every layer of an encoder for a task, before any training.
 
-    Prints, per layer, how specialised it already is in telling the classes apart (variability: low is specialised), and
-    marks the best one. With no arguments it measures a small encoder on movie-review snippets.
+    Prints, per layer, how far it is already specialised in the task by several scores, and marks the best layer of each
+    and those that cannot be told apart from it. With no arguments it measures a small encoder on movie-review snippets.
     """
     if file is not None and data is not None:
         raise OptionError(f"data given twice: {file!r} and --data {data!r}; give it once")
     with screen.waiting("starting"):
+        from frostline import folders
         from frostline.checkpoint import load_encoder
         from frostline.device import use_device
         from frostline.measurement import measure
         from frostline.tasks import load_task
+    if list_scores:
+        _list_scores(as_json)
+        return
     place = use_device(device, threads=threads)
+    if save is not None:
+        folders.check_new(save)
     with screen.waiting("reading the data"):
         task = load_task(
             file or data or "movies",
@@ -70,37 +102,54 @@ def command(
             data_dir=data_dir,
             validation=validation,
             test=test,
+            metric=metric,
             seed=seed,
         )
     with screen.waiting("loading the encoder"):
         encoder = load_encoder(model, revision=revision, device=place)
-    with screen.progress("measuring") as tell:
+    with screen.stages() as tell:
         found = measure(
-            encoder, task, pooling=pooling.value, examples=examples, max_length=max_length, seed=seed, progress=tell
+            encoder,
+            task,
+            scores=scores if scores in ("default", "all") else [name.strip() for name in scores.split(",")],
+            pooling=pooling.value,
+            examples=examples,
+            rows=rows.value,
+            max_length=max_length,
+            uncertainty=intervals,
+            nulls=[name.strip() for name in nulls.split(",")] if nulls else (),
+            seed=seed,
+            progress=tell,
         )
+    if save is not None:
+        folders.write(save, kind="measurement", files={"scores.json": found.to_json()}, seed=seed)
     if as_json:
         screen.print_json(found.to_json())
     else:
         _show(found)
 
 
-def _show(found: LayerScores) -> None:
-    console = screen.out()
-    score = found["variability"]
-    console.print(f"[bold]{found.encoder}[/] ({found.family}, {found.depth} layers) on [bold]{found.task}[/]")
-    console.print(f"{found.examples:,} training texts, classes {', '.join(found.labels)}; {_POOLED[found.pooling]}\n")
-    largest = max((value for value in score.values if value is not None), default=1.0)
-    rows = []
-    for layer, value in enumerate(score.values):
-        bar = "" if value is None else "█" * max(1, round(30 * value / largest))
-        mark = " ◀ best" if layer == score.best else ""
-        name = "embeddings" if layer == 0 else str(layer)
-        rows.append([name, "undefined" if value is None else f"{value:.4g}", f"{bar}{mark}"])
-    console.print(screen.table(["layer", "variability", "low is specialised"], rows, right=["layer", "variability"]))
-    console.print()
-    console.print(_finding(found))
-    for note in found.notes:
-        console.print(f"note: {note}", style="dim")
+def _list_scores(as_json: bool) -> None:
+    from frostline.measurement import DEFAULT_SCORES
+    from frostline.scores import LAYER_SCORES
+
+    rows = [
+        {
+            "name": name,
+            "default": name in DEFAULT_SCORES,
+            "better": score.better,
+            "needs": score.needs,
+            "paper": score.paper,
+            "summary": score.summary,
+        }
+        for name, score in LAYER_SCORES.items()
+    ]
+    if as_json:
+        screen.print_json({"scores": rows})
+        return
+    lines = [[("* " if row["default"] else "  ") + str(row["name"]), str(row["summary"])] for row in rows]
+    screen.out().print(screen.table(["  score", "what it says"], lines))
+    screen.out().print("\n* computed by default")
 
 
 _POOLED = {
@@ -110,10 +159,49 @@ _POOLED = {
 }
 
 
-def _finding(found: LayerScores) -> str:
-    best = found["variability"].best
-    if best is None:
-        return "No layer tells the classes apart: variability is undefined everywhere."
-    if best == found.depth:
-        return f"Layer {best}, the last, is the most specialised: variability gives no reason to drop layers."
-    return f"Layer {best} of {found.depth} is the most specialised: a good place to tune down from, or to put the head."
+def _show(found: LayerScores) -> None:
+    console = screen.out()
+    encoder, task = found.encoder, found.task
+    console.print(f"[bold]{encoder['name']}[/] ({encoder['family']}, {found.depth} layers) on [bold]{task['name']}[/]")
+    labels = f", classes {', '.join(task['labels'])}" if task["labels"] else ""
+    console.print(f"{found.examples:,} {found.rows} texts{labels}; {_POOLED[found.pooling]}\n")
+    headers = [f"{name} ({score.better})" for name, score in found.scores.items()]
+    lines = [
+        ["embeddings" if layer == 0 else str(layer), *(_cell(score, layer) for score in found.scores.values())]
+        for layer in range(found.depth + 1)
+    ]
+    console.print(screen.table(["layer", *headers], lines, right=["layer", *headers]))
+    console.print("\n◀ best, ~ not to be told apart from it; in brackets whether low or high is good; ± 95% interval\n")
+    for score in found.scores.values():
+        console.print(_finding(score))
+    for one in found.agreement:
+        console.print(
+            f"{one['score']} and {one['probe']} over {one['layers']} layers: "
+            f"Pearson {one['pearson']:+.2f}, Spearman {one['spearman']:+.2f}"
+        )
+    for note in found.notes:
+        console.print(f"note: {note}", style="dim")
+
+
+def _cell(score: LayerScore, layer: int) -> str:
+    value = score.values[layer]
+    if value is None:
+        return "undefined  "
+    low = None if score.low is None else score.low[layer]
+    reach = "" if low is None else f" ±{value - low:.2g}"
+    mark = "◀" if layer == score.best else "~" if layer in score.tied else " "
+    return f"{value:.4g}{reach} {mark}"
+
+
+def _finding(score: LayerScore) -> str:
+    if score.best is None:
+        return f"{score.name}: undefined at every layer."
+    others = [layer for layer in score.tied if layer != score.best]
+    chance = "" if score.probability is None else f" (probability {score.probability[score.best]:.2f})"
+    tied = f"; {_listed(others)} cannot be told apart from it" if others else ""
+    return f"{score.name}: layer {score.best} is the best{chance}{tied}."
+
+
+def _listed(layers: list[int]) -> str:
+    words = [str(layer) for layer in layers]
+    return f"layer {words[0]}" if len(words) == 1 else f"layers {', '.join(words[:-1])} and {words[-1]}"

@@ -71,6 +71,10 @@ Test = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--test", help="File with test rows.", show_default="20% of the rows"),
 ]
+Metric = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--metric", help="How predictions are judged.", show_default="the task's own"),
+]
 MaxLength = Annotated[
     Optional[int],  # noqa: UP045
     typer.Option(

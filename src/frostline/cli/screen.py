@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-Tell = Callable[[int, int], None]
+Tell = Callable[[str, int, int], None]
 
 
 def out() -> Console:
@@ -46,12 +46,21 @@ def waiting(what: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def progress(what: str) -> Iterator[Tell]:
-    """A bar on standard error, moved by calling what is yielded with (done, in all)."""
+def stages() -> Iterator[Tell]:
+    """A bar on standard error, moved by calling what is yielded with (what is being done, done, in all)."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     console = Console(stderr=True)
-    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task(what, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+        task = bar.add_task("measuring", total=None)
+        stage = ""
+
+        def tell(what: str, done: int, total: int) -> None:
+            nonlocal stage
+            if what.split(":")[0] != stage:
+                stage = what.split(":")[0]
+                bar.reset(task)
+            bar.update(task, description=what, completed=done, total=total)
+
+        yield tell

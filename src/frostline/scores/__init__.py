@@ -23,7 +23,7 @@ Needs = Literal["nothing", "labels", "classes"]
 ScoreFunction = Callable[[Tensor, Tensor], Tensor]
 FittedFunction = Callable[..., Estimate]  # (Evidence, *, uncertainty: bool)
 
-_JACKKNIFE_BLOCKS = 20
+JACKKNIFE_BLOCKS = 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +74,7 @@ def layer_score(
             states, labels = evidence.states[pooling or evidence.pooling], evidence.labels
             if not uncertainty:
                 return Estimate(values=function(states, labels))
-            blocks = evidence.blocks(_JACKKNIFE_BLOCKS)
+            blocks = evidence.blocks(JACKKNIFE_BLOCKS)
             return jackknife(lambda rows: function(states[:, rows], labels[rows]), blocks)
 
         _add(function, estimate, name, better, paper, needs, pooling, balanced)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from frostline.scores import layer_score
+from frostline.estimate import Estimate, jackknife
+from frostline.evidence import Evidence, divide
+from frostline.scores import JACKKNIFE_BLOCKS, fitted_score, layer_score
+from frostline.similarity import ROUNDING
 
-# Float32 states that differ by no more than this share of their size are the same state up to rounding.
-_ROUNDING = 1e-6
+_NAN = float("nan")
 
 
 @layer_score(better="low", paper="1, section 3.1")
@@ -19,28 +21,111 @@ def variability(states: Tensor, labels: Tensor) -> Tensor:
     class weighing the same in both), it is trace(S_w pinv(S_b)) / classes. S_b has rank below the number of classes, so
     the trace is taken in the span of the centred class means and no width-by-width matrix is formed. It is not changed
     by translation, rotation and isotropic scale. Undefined (NaN) where all texts have the same state, and where the
-    class means coincide. (Paper 1, section 3.1.)
+    class means coincide.
 
     Args:
         states: (layers, texts, width).
         labels: (texts,), integers.
     """
-    return torch.stack([_variability(layer.double(), labels) for layer in states])
+    return torch.stack([_ratio(layer.double(), labels, by_size=False) for layer in states])
 
 
-def _variability(states: Tensor, labels: Tensor) -> Tensor:
+@layer_score(better="low", paper="1, figure 8 (neural collapse, Papyan et al.)", name="variability.collapse")
+def variability_collapse(states: Tensor, labels: Tensor) -> Tensor:
+    """Variability with classes weighted by their size within, as in neural collapse; the same on balanced classes.
+
+    Class means are centred on the mean of all texts, and the within-class covariance is that of all texts; the
+    between-class covariance keeps equal weights.
+    """
+    return torch.stack([_ratio(layer.double(), labels, by_size=True) for layer in states])
+
+
+@fitted_score(better="low", paper="ours, after 1", name="variability.crossfit")
+def variability_crossfit(evidence: Evidence, *, uncertainty: bool = True) -> Estimate:
+    """Variability without its small-sample bias: means and spread come from different thirds of the texts.
+
+    Noise in the class means makes them lie further apart than they do, so that plain variability comes out too low when
+    texts are few for the width. Products of two independent estimates of the same means have no such bias. Undefined
+    where the noise is so large that the classes cannot be told apart.
+    """
+    states, labels, groups = evidence.states[evidence.pooling], evidence.labels, evidence.groups
+
+    def score(rows: Tensor) -> Tensor:
+        thirds = divide(labels[rows], groups[rows], 3, seed=evidence.seed)
+        return torch.stack([crossfitted(layer[rows].double(), labels[rows], thirds) for layer in states])
+
+    if not uncertainty:
+        return Estimate(values=score(torch.arange(len(labels))))
+    return jackknife(score, evidence.blocks(JACKKNIFE_BLOCKS))
+
+
+def _ratio(states: Tensor, labels: Tensor, *, by_size: bool) -> Tensor:
     _, label, counts = torch.unique(labels, return_inverse=True, return_counts=True)
-    classes, width = len(counts), states.shape[1]
-    sums = states.new_zeros(classes, width).index_add_(0, label, states)
-    means = sums / counts[:, None]
-    centred = means - means.mean(0)
-    _, spreads, axes = torch.linalg.svd(centred, full_matrices=False)
+    classes = len(counts)
+    means = _class_sums(states, label, classes) / counts[:, None]
+    centre = states.mean(0) if by_size else means.mean(0)
+    _, spreads, axes = torch.linalg.svd(means - centre, full_matrices=False)
     size = states.square().sum(1).mean().sqrt()
-    is_axis = (spreads > _ROUNDING * size) & (spreads > _ROUNDING * spreads.max())
+    is_axis = (spreads > ROUNDING * size) & (spreads > ROUNDING * spreads.max())
     if not bool(is_axis.any()):
-        return states.new_tensor(float("nan"))
+        return states.new_tensor(_NAN)
     spreads, axes = spreads[is_axis], axes[is_axis]
     deviations = (states @ axes.T - (means @ axes.T)[label]).square()
-    within = deviations.new_zeros(classes, len(spreads)).index_add_(0, label, deviations) / counts[:, None]
-    value: Tensor = (within.sum(0) / spreads.square()).sum() / classes
+    if by_size:
+        within = deviations.mean(0) * classes
+    else:
+        within = (_class_sums(deviations, label, classes) / counts[:, None]).sum(0)
+    value: Tensor = (within / spreads.square()).sum() / classes
     return value
+
+
+def crossfitted(states: Tensor, labels: Tensor, thirds: Tensor) -> Tensor:
+    """Variability of one layer from a division of the texts into three parts.
+
+    With G = M M' and W = M S_w M' in the space of classes (M the centred class means, one row each), variability is
+    trace(pinv(G) W pinv(G)). Both factors of each product come from different parts, averaged over the three ways to
+    give out the parts.
+
+    Args:
+        states: (texts, width), float64.
+        labels: (texts,).
+        thirds: (texts,), 0, 1 or 2.
+    """
+    names, label = torch.unique(labels, return_inverse=True)
+    classes = len(names)
+    parts = [_part(states[thirds == part], label[thirds == part], classes) for part in range(3)]
+    if any(part is None for part in parts):
+        return states.new_tensor(_NAN)
+    gram, spread = states.new_zeros(classes, classes), states.new_zeros(classes, classes)
+    known = [part for part in parts if part is not None]
+    for role in range(3):
+        (one, _), (two, _), (_, within) = (known[(role + shift) % 3] for shift in range(3))
+        gram += one @ two.T / 3
+        spread += _bilinear(one, two, within) / 3
+    gram, spread = (gram + gram.T) / 2, (spread + spread.T) / 2
+    values, axes = torch.linalg.eigh(gram)
+    values, axes = values[1:], axes[:, 1:]  # centred means add up to zero: one axis is empty
+    if bool((values <= 0).any()):
+        return states.new_tensor(_NAN)
+    value: Tensor = ((axes.T @ spread @ axes).diag() / values.square()).sum()
+    return value if bool(value > 0) else states.new_tensor(_NAN)
+
+
+def _part(states: Tensor, label: Tensor, classes: int) -> tuple[Tensor, Tensor] | None:
+    """Centred class means, and each text's deviation weighted so that the squares add up to S_w."""
+    counts = torch.bincount(label, minlength=classes)
+    if int(counts.min()) < 2:
+        return None
+    means = _class_sums(states, label, classes) / counts[:, None]
+    weights = (1 / (classes * (counts - 1).double())).sqrt()  # unbiased: the means are estimated from the same texts
+    deviations = (states - means[label]) * weights[label][:, None]
+    return means - means.mean(0), deviations
+
+
+def _bilinear(one: Tensor, two: Tensor, deviations: Tensor) -> Tensor:
+    """M1 S_w M2' without forming S_w."""
+    return (deviations @ one.T).T @ (deviations @ two.T)
+
+
+def _class_sums(values: Tensor, label: Tensor, classes: int) -> Tensor:
+    return values.new_zeros(classes, values.shape[1]).index_add_(0, label, values)

@@ -1,0 +1,198 @@
+"""Held-out rows: keeping some aside, judging predictions of them by the task metric, and how far that could be chance.
+
+What is resampled is the held-out predictions, whole groups of rows with replacement and the same draw for all layers,
+so that the difference between two layers is judged on the same rows. The fit is not repeated: the uncertainty is that
+of the held-out rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from frostline.errors import MeasureError
+from frostline.estimate import Estimate, from_bootstrap
+from frostline.evidence import Evidence, divide
+from frostline.tasks.metrics import METRICS
+
+FEWEST = 10  # held-out groups of rows; with fewer neither the metric nor its uncertainty means anything
+INNER_PARTS = 10  # of the rows to fit on: one of them chooses when to stop
+_PARTS = 5
+_REPLICATES = 200
+
+
+def hold_out(evidence: Evidence, *, seed: int | None = None) -> tuple[Tensor, Tensor]:
+    """The numbers of the rows to fit on, four fifths, and of those held out, classes evenly divided, groups whole.
+
+    Args:
+        evidence: of all rows.
+        seed: of the division; the evidence's own if not given.
+    """
+    return part_rows(evidence, torch.arange(len(evidence)), _PARTS, seed=evidence.seed if seed is None else seed)
+
+
+def part_rows(evidence: Evidence, rows: Tensor, parts: int, *, seed: int) -> tuple[Tensor, Tensor]:
+    """Some of the evidence's rows in two: all parts but one, and that one."""
+    labels, groups = evidence.labels[rows], evidence.groups[rows]
+    part = divide(labels if evidence.has_classes else None, groups, parts, seed=seed)
+    rest, kept = rows[part != 0], rows[part == 0]
+    number = len(torch.unique(evidence.groups[kept]))
+    if number < FEWEST:
+        rows_or_groups = "rows" if len(torch.unique(groups)) == len(rows) else "groups of rows"
+        raise MeasureError(
+            f"a probe is judged on one of {parts} parts, here {number} {rows_or_groups} of {len(rows)} rows, and needs "
+            f"{FEWEST}; raise --examples"
+        )
+    if evidence.has_classes and len(torch.unique(evidence.labels[rest])) < 2:
+        raise MeasureError(f"a probe needs two classes, and the {len(rest)} rows to fit on have one; raise --examples")
+    return rest, kept
+
+
+@dataclass(frozen=True, kw_only=True)
+class Predictions:
+    """What each layer's probe says of the same held-out items: rows, or questions where choices are compared.
+
+    Args:
+        labels: (items,).
+        guesses: (layers, items), comparable with labels.
+        groups: (items,); items of one group are drawn together.
+        metric: name of the task metric.
+    """
+
+    labels: Tensor
+    guesses: Tensor
+    groups: Tensor
+    metric: str
+
+    def values(self) -> Tensor:
+        """(layers,): the metric; where it is an error, with a minus sign, so that high is good."""
+        return torch.stack([_judge(self.metric, self.labels, guesses) for guesses in self.guesses])
+
+    def resampled(self, weights: Tensor) -> Tensor:
+        """(replicates, layers): the same with every item counted as often as it was drawn, (replicates, items)."""
+        weights = weights.masked_fill(weights.sum(1, keepdim=True) == 0, 1)  # nothing drawn: as it is
+        if self.metric in _FROM_CONFUSION:
+            return torch.stack([self._from_confusion(guesses, weights) for guesses in self.guesses], dim=1)
+        items = torch.arange(len(self.labels))
+        drawn = [items.repeat_interleave(weight) for weight in weights]
+        return torch.stack(
+            [torch.stack([_judge(self.metric, self.labels[i], guesses[i]) for i in drawn]) for guesses in self.guesses],
+            dim=1,
+        )
+
+    def _from_confusion(self, guesses: Tensor, weights: Tensor) -> Tensor:
+        classes, codes = torch.unique(torch.cat([self.labels, guesses]), return_inverse=True)
+        truth, guess = codes.chunk(2)
+        number = len(classes)
+        cells = torch.zeros(number**2, len(weights), dtype=torch.float64)
+        cells.index_add_(0, truth * number + guess, weights.T.double())
+        return _FROM_CONFUSION[self.metric](cells.T.reshape(-1, number, number), classes)
+
+
+def predictions(evidence: Evidence, rows: Tensor, outputs: Tensor, classes: Tensor | None) -> Predictions:
+    """What the outputs of all layers' probes amount to.
+
+    Args:
+        evidence: of all rows.
+        rows: the held-out ones.
+        outputs: (layers, rows, classes), the higher the more likely; for values to predict (layers, rows, 1).
+        classes: the label of each output; None for values to predict.
+    """
+    if not bool(outputs.isfinite().all()):
+        raise MeasureError("a probe's outputs are not finite; the states hold NaN or infinite values")
+    labels, groups = evidence.labels[rows], evidence.groups[rows]
+    if evidence.kind == "multiple choice":
+        labels, guesses, groups = _choices(labels, outputs[..., -1] - outputs[..., 0], groups)
+    else:
+        guesses = outputs[..., 0] if classes is None else classes[outputs.argmax(-1)]
+    return Predictions(labels=labels, guesses=guesses, groups=groups, metric=evidence.metric)
+
+
+def _choices(is_right: Tensor, preference: Tensor, questions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The right row of every question, the row that each layer prefers, the questions.
+
+    Args:
+        is_right: (rows,), 1 for the right choice of a question.
+        preference: (layers, rows).
+        questions: (rows,).
+    """
+    numbers = torch.unique(questions)
+    labels, guesses = [], []
+    for number in numbers:
+        rows = (questions == number).nonzero()[:, 0]
+        labels.append(rows[is_right[rows].argmax()])
+        guesses.append(rows[preference[:, rows].argmax(1)])
+    return torch.stack(labels), torch.stack(guesses, dim=1), numbers
+
+
+def estimate(trials: Sequence[Predictions], *, seed: int, uncertainty: bool = True) -> Estimate:
+    """The metric of each layer, the mean over trials, and how it moves when held-out groups and trials are drawn again.
+
+    A group is drawn equally often in all trials that held it out. The draw of trials covers what differs from fit to
+    fit; it also repeats some of what the draw of groups covers, so that intervals are rather too wide than too short.
+    """
+    values = torch.stack([trial.values() for trial in trials]).mean(0)
+    if not uncertainty:
+        return Estimate(values=values)
+    groups = torch.unique(torch.cat([trial.groups for trial in trials]))
+    counts = draw(len(groups), _REPLICATES, seed=seed)
+    shares = draw(len(trials), _REPLICATES, seed=seed) / len(trials)
+    replicates = torch.zeros(_REPLICATES, len(values), dtype=torch.float64)
+    for trial, share in zip(trials, shares.T, strict=True):
+        replicates += share[:, None] * trial.resampled(counts[:, torch.searchsorted(groups, trial.groups)])
+    return from_bootstrap(values, replicates)
+
+
+def draw(number: int, replicates: int, *, seed: int) -> Tensor:
+    """(replicates, number): how often each of a number of things comes when as many are drawn with replacement."""
+    source = torch.Generator().manual_seed(seed)
+    drawn = torch.randint(number, (replicates, number), generator=source)
+    return torch.zeros(replicates, number, dtype=torch.long).scatter_add_(1, drawn, torch.ones_like(drawn))
+
+
+def _judge(metric: str, labels: Tensor, guesses: Tensor) -> Tensor:
+    judge = METRICS[metric]
+    value = judge(labels.numpy(), guesses.numpy())
+    return torch.tensor(value if judge.higher_is_better else -value, dtype=torch.float64)
+
+
+# The metrics that depend on counts of (label, guess) only, for many replicates at once: (replicates, labels, guesses).
+
+
+def _accuracy(cells: Tensor, classes: Tensor) -> Tensor:
+    return cells.diagonal(dim1=1, dim2=2).sum(1) / cells.sum((1, 2))
+
+
+def _f1_of_each(cells: Tensor) -> tuple[Tensor, Tensor]:
+    """(replicates, classes): F1, and whether the class occurs at all."""
+    both = cells.sum(1) + cells.sum(2)
+    return 2 * cells.diagonal(dim1=1, dim2=2) / both.clamp(min=1), both > 0
+
+
+def _macro_f1(cells: Tensor, classes: Tensor) -> Tensor:
+    value, occurs = _f1_of_each(cells)
+    return (value * occurs).sum(1) / occurs.sum(1)
+
+
+def _f1(cells: Tensor, classes: Tensor) -> Tensor:
+    return (_f1_of_each(cells)[0] * (classes == 1)).sum(1)
+
+
+def _matthews(cells: Tensor, classes: Tensor) -> Tensor:
+    total = cells.sum((1, 2))
+    truth, guess = cells.sum(2), cells.sum(1)
+    above = total * cells.diagonal(dim1=1, dim2=2).sum(1) - (truth * guess).sum(1)
+    below = ((total**2 - truth.square().sum(1)) * (total**2 - guess.square().sum(1))).sqrt()
+    return torch.where(below > 0, above / below.clamp(min=1), 0.0)
+
+
+_FROM_CONFUSION: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "accuracy": _accuracy,
+    "macro_f1": _macro_f1,
+    "f1": _f1,
+    "f1a": _f1,
+    "matthews": _matthews,
+}

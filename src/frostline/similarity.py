@@ -1,0 +1,198 @@
+"""Linear CKA: how alike two sets of states are, up to rotation and scale, on the same texts.
+
+With centred states X and Y, HSIC is |X'Y|^2 up to a factor, and CKA(X, Y) = HSIC(X, Y) / sqrt(HSIC(X, X) HSIC(Y, Y)).
+The biased form, as printed in paper 4, drifts to 1 when texts are few for the width. The unbiased one corrects for the
+texts' similarity with themselves: with a_i = |x_i|^2 and b_i = |y_i|^2 of centred states,
+
+    HSIC = (|X'Y|^2 - n/(n-2) sum a_i b_i + sum a_i sum b_i / ((n-1)(n-2))) / (n(n-3)),
+
+which is Song's estimator in feature space. No n x n matrix is needed; where one is cheaper, it is used.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from frostline.errors import MeasureError
+
+# Float32 states that differ by no more than this share of their size are the same state up to rounding.
+ROUNDING = 1e-6
+_GRAM_MEMORY = 1 << 30  # bytes that n x n matrices of all layers may take
+
+
+def cka_matrix(first: Tensor, second: Tensor | None = None, *, unbiased: bool = True) -> Tensor:
+    """CKA of each layer of one encoder with each layer of another, or of itself: (layers, layers), float64.
+
+    NaN where a layer's states are constant up to rounding, so that there is nothing to compare.
+
+    Args:
+        first: (layers, texts, width).
+        second: the same texts seen by another encoder, whose layers and width may differ; itself if None.
+        unbiased: correct for few texts.
+    """
+    one = _centred(first)
+    two = one if second is None else _centred(second)
+    count = one.shape[1]
+    if two.shape[1] != count:
+        raise MeasureError(f"similarity needs the same texts on both sides, but got {count} and {two.shape[1]}")
+    if count < 4:
+        raise MeasureError(f"similarity needs at least 4 texts, but got {count}")
+    norms_one, norms_two = one.square().sum(-1).double(), two.square().sum(-1).double()
+    shared = hsic(cross_norms(one, two), norms_one, norms_two, unbiased=unbiased)
+    own_one = _self_hsic(one, norms_one, first, unbiased=unbiased)
+    if second is None:
+        shared = (shared + shared.T) / 2  # equal up to rounding
+        own_two = own_one
+    else:
+        own_two = _self_hsic(two, norms_two, second, unbiased=unbiased)
+    return shared / (own_one[:, None] * own_two[None, :]).sqrt()
+
+
+def cross_norms(one: Tensor, two: Tensor) -> Tensor:
+    """|X_a' Y_b|^2 for every pair of layers: (layers, layers), float64.
+
+    Through products of features, or through one texts-by-texts matrix per layer where texts are few.
+    """
+    layers_one, count, width_one = one.shape
+    layers_two, _, width_two = two.shape
+    is_same = one is two
+    pairs = layers_one * (layers_one + 1) / 2 if is_same else layers_one * layers_two
+    by_features = pairs * width_one * width_two * count
+    by_texts = count**2 * (layers_one * width_one + (0 if is_same else layers_two * width_two))
+    fits = (layers_one + (0 if is_same else layers_two)) * count**2 * one.element_size() <= _GRAM_MEMORY
+    if by_texts < by_features and fits:
+        grams_one = (one @ one.transpose(1, 2)).flatten(1)
+        grams_two = grams_one if is_same else (two @ two.transpose(1, 2)).flatten(1)
+        return (grams_one @ grams_two.T).double()
+    out = torch.empty(layers_one, layers_two, dtype=torch.float64, device=one.device)
+    for a in range(layers_one):
+        for b in range(a if is_same else 0, layers_two):
+            out[a, b] = (one[a].T @ two[b]).square().sum(dtype=torch.float64)
+            if is_same:
+                out[b, a] = out[a, b]
+    return out
+
+
+def hsic(cross: Tensor, norms_one: Tensor, norms_two: Tensor, *, unbiased: bool) -> Tensor:
+    """HSIC of each pair of layers, from |X'Y|^2 and the squared lengths of the centred states.
+
+    Args:
+        cross: (layers, layers).
+        norms_one: (layers, texts).
+        norms_two: (layers, texts).
+        unbiased: or the biased form of paper 4.
+    """
+    together = norms_one @ norms_two.T
+    totals = norms_one.sum(-1), norms_two.sum(-1)
+    return hsic_from_sums(cross, together, *totals, norms_one.shape[-1], unbiased=unbiased)
+
+
+def hsic_from_sums(
+    cross: Tensor, together: Tensor, total_one: Tensor, total_two: Tensor, count: int, *, unbiased: bool
+) -> Tensor:
+    """HSIC of each pair of layers, from |X'Y|^2, sum a_i b_i, sum a_i and sum b_i of `count` centred states."""
+    if not unbiased:
+        return cross / (count - 1) ** 2
+    apart = total_one[:, None] * total_two[None, :]
+    corrected = cross - count / (count - 2) * together + apart / ((count - 1) * (count - 2))
+    return corrected / (count * (count - 3))
+
+
+def _self_hsic(centred: Tensor, norms: Tensor, states: Tensor, *, unbiased: bool) -> Tensor:
+    """HSIC of each layer with itself, NaN where the layer is constant or too noisy for a positive estimate."""
+    own = torch.stack(
+        [
+            hsic(cross_norms(layer[None], layer[None]), norm[None], norm[None], unbiased=unbiased)[0, 0]
+            for layer, norm in zip(centred, norms, strict=True)
+        ]
+    )
+    return torch.where(is_constant(centred, states) | (own <= 0), float("nan"), own)
+
+
+def is_constant(centred: Tensor, states: Tensor) -> Tensor:
+    """(layers,): whether all texts have the same state up to rounding."""
+    spread = centred.square().mean((1, 2), dtype=torch.float64)
+    return spread <= ROUNDING**2 * states.square().mean((1, 2), dtype=torch.float64)
+
+
+def undefined_where_constant(values: Tensor, states: Tensor) -> Tensor:
+    """The values with NaN at layers where all texts have the same state up to rounding."""
+    return values.masked_fill(is_constant(_centred(states), states), float("nan"))
+
+
+def _centred(states: Tensor) -> Tensor:
+    if states.dim() != 3:
+        raise ValueError(f"states must be (layers, texts, width), but got {tuple(states.shape)}")
+    return states - states.mean(1, keepdim=True, dtype=torch.float64).to(states.dtype)
+
+
+def hsic_leaving_out(one: Tensor, two: Tensor, blocks: Tensor | None) -> Tensor:
+    """Unbiased HSIC of two layers on all texts and without each block of texts in turn: (1 + blocks,), float64.
+
+    The products of features are formed block by block, so that leaving out every block costs little more than one pass.
+
+    Args:
+        one: (texts, width).
+        two: (texts, width of the other).
+        blocks: (texts,), the block of each text from 0; None leaves out nothing.
+    """
+    x, y = _centred(one[None])[0], _centred(two[None])[0]
+    of_block = torch.zeros(len(x), 0) if blocks is None else torch.nn.functional.one_hot(blocks).double()
+    left_out = torch.cat([torch.zeros(len(x), 1, dtype=torch.float64), of_block], dim=1)  # (texts, 1 + blocks)
+    products = [(x[rows > 0].T @ y[rows > 0]).double() for rows in left_out.T[1:]]
+    whole = sum(products[1:], products[0]) if products else (x.T @ y).double()
+    crosses = [whole, *(whole - product for product in products)]
+    kept = 1 - left_out
+    counts = kept.sum(0)
+    steps_x, steps_y = ((kept.T.to(side.dtype) @ side).double() / counts[:, None] for side in (x, y))
+    lengths_x, lengths_y = _lengths_around(x, steps_x), _lengths_around(y, steps_y)
+    out = []
+    for cross, step_x, step_y, n, a, b, keep in zip(
+        crosses, steps_x, steps_y, counts, lengths_x.T, lengths_y.T, kept.T, strict=True
+    ):
+        moved = n * step_x.square().sum() * step_y.square().sum() - 2 * (step_x @ cross @ step_y)
+        norm = cross.square().sum() + n * moved
+        out.append(
+            hsic_from_sums(
+                norm[None, None],
+                (a * b * keep).sum()[None, None],
+                (a * keep).sum()[None],
+                (b * keep).sum()[None],
+                int(n),
+                unbiased=True,
+            )[0, 0]
+        )
+    return torch.stack(out)
+
+
+def _lengths_around(states: Tensor, points: Tensor) -> Tensor:
+    """|x_i - p_j|^2 for every text and point: (texts, points), float64."""
+    return (
+        states.square().sum(1, dtype=torch.float64)[:, None]
+        - 2 * (states @ points.T.to(states.dtype)).double()
+        + points.square().sum(1)[None, :]
+    )
+
+
+def cka_leaving_out(one: Tensor, two: Tensor, blocks: Tensor | None) -> Tensor:
+    """Unbiased CKA of two layers on all texts and without each block in turn: (1 + blocks,), float64."""
+    together = hsic_leaving_out(one, two, blocks)
+    return together / (_own(one, blocks) * _own(two, blocks)).sqrt()
+
+
+def cka_between_neighbours(states: Tensor, blocks: Tensor | None) -> Tensor:
+    """The same for each layer and the one below it: (1 + blocks, layers - 1), float64."""
+    own = [_own(layer, blocks) for layer in states]
+    columns = [
+        hsic_leaving_out(states[layer - 1], states[layer], blocks) / (own[layer - 1] * own[layer]).sqrt()
+        for layer in range(1, len(states))
+    ]
+    return torch.stack(columns, dim=1)
+
+
+def _own(states: Tensor, blocks: Tensor | None) -> Tensor:
+    """HSIC of a layer with itself, NaN where it is constant or too noisy for a positive estimate."""
+    own = hsic_leaving_out(states, states, blocks)
+    constant = is_constant(_centred(states[None]), states[None])[0]
+    return torch.where(constant | (own <= 0), float("nan"), own)

@@ -1,0 +1,57 @@
+"""The cross-fitted variability has no small-sample bias where the plain one has."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from frostline.evidence import divide
+from frostline.scores.variability import crossfitted, variability
+
+
+def population(difference: np.ndarray, deviations: np.ndarray) -> float:
+    """Two classes with the same diagonal covariance: 2 d' S d / (d'd)^2."""
+    return float(2 * (difference**2 * deviations**2).sum() / (difference @ difference) ** 2)
+
+
+@pytest.mark.parametrize(("width", "texts"), [(64, 90), (128, 240)])
+def test_the_mean_is_right_where_the_plain_one_is_off_by_a_fifth(width, texts):
+    random = np.random.default_rng(0)
+    deviations = random.uniform(0.5, 1.5, width)
+    difference = random.normal(size=width) / width**0.5 * 2.2
+    truth = population(difference, deviations)
+    labels = torch.arange(texts) % 2
+    plain, crossed = [], []
+    for seed in range(300):
+        noise = np.random.default_rng(seed).normal(size=(texts, width)) * deviations
+        states = torch.tensor(noise + (labels.numpy()[:, None] - 0.5) * difference)
+        plain.append(variability(states[None], labels).item())
+        thirds = divide(labels, torch.arange(texts), 3, seed=seed)
+        crossed.append(crossfitted(states, labels, thirds).item())
+    assert np.mean(plain) < 0.8 * truth
+    assert np.nanmedian(crossed) == pytest.approx(truth, rel=0.1)
+    assert np.nanmean(crossed) == pytest.approx(truth, rel=0.1)
+
+
+def test_three_classes_approach_the_plain_value_with_many_texts():
+    random = np.random.default_rng(1)
+    labels = torch.arange(30_000) % 3
+    centres = random.normal(size=(3, 10))
+    states = torch.tensor(random.normal(size=(30_000, 10)) + centres[labels.numpy()])
+    thirds = divide(labels, torch.arange(30_000), 3, seed=0)
+    assert crossfitted(states, labels, thirds).item() == pytest.approx(variability(states[None], labels).item(), rel=0.02)
+
+
+def test_noise_alone_is_undefined_or_looks_less_specialised_than_by_the_plain_value():
+    labels = torch.arange(60) % 2
+    for seed in range(20):
+        states = torch.randn(60, 40, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+        value = crossfitted(states, labels, divide(labels, torch.arange(60), 3, seed=0)).item()
+        assert np.isnan(value) or value > 1.2 * variability(states[None], labels).item()
+
+
+def test_a_class_too_small_to_divide_is_undefined():
+    labels = torch.tensor([0] * 20 + [1] * 5)
+    states = torch.randn(25, 4, dtype=torch.float64)
+    assert crossfitted(states, labels, torch.arange(25) % 3).isnan()
