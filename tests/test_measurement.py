@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -70,7 +71,7 @@ def test_values_equal_the_score_of_hugging_faces_own_states(folder, pooling):
 @pytest.mark.parametrize("name", CONFIGS)
 def test_every_family_can_be_measured(name, tmp_path):
     found = measure(save_tiny(tmp_path, name), make_task(40))
-    assert found.family == name
+    assert found.encoder["family"] == name
     assert len(found["variability"].values) == 5
     assert all(value is not None and value > 0 for value in found["variability"].values)
 
@@ -84,14 +85,16 @@ def test_the_first_token_of_the_embeddings_is_constant_and_never_the_best(folder
 def test_only_training_rows_are_used(folder):
     task = make_task()
     other = dataclasses.replace(task, validation=make_split(30, shift=7), test=make_split(50, shift=9))
-    assert measure(folder, task)["variability"] == measure(folder, other)["variability"]
+    assert measure(folder, task)["variability"].values == measure(folder, other)["variability"].values
 
 
 def test_the_same_seed_gives_the_same_numbers_and_another_sample_others(folder):
     task = make_task(400)
     one, two, three = (measure(folder, task, examples=60, seed=seed) for seed in (0, 0, 1))
-    assert one["variability"] == two["variability"]
-    assert one["variability"] != three["variability"]
+    for name in one.scores:
+        assert replace(one[name], seconds=0) == replace(two[name], seconds=0)
+    assert one.similarity == two.similarity
+    assert one["variability"].values != three["variability"].values
     assert one.examples == 60
 
 
@@ -129,8 +132,8 @@ def test_regression_is_refused_for_a_score_of_classes(folder):
     task = make_task(
         kind="regression", label_names=(), metrics=("spearman",), train=numbers, validation=None, test=None
     )
-    with pytest.raises(MeasureError, match="variability needs classes to tell apart"):
-        measure(folder, task)
+    with pytest.raises(MeasureError, match="variability needs classes, and the labels are numbers to predict"):
+        measure(folder, task, scores=["variability"])
 
 
 def test_one_class_in_the_sample_is_refused(folder):
@@ -152,10 +155,136 @@ def test_too_few_examples_are_refused(folder):
 @pytest.mark.embedded
 def test_the_embedded_default_needs_no_arguments():
     found = measure(examples=300)
-    assert (found.encoder, found.task, found.depth) == ("all-MiniLM-L6-v2", "movies", 6)
-    assert found.labels == ("negative", "positive")
+    assert (found.encoder["name"], found.task["name"], found.depth) == ("all-MiniLM-L6-v2", "movies", 6)
+    assert found.task["labels"] == ["negative", "positive"]
     values = found["variability"].values
     assert all(value is not None for value in values)
     # Real weights on real texts: the upper half tells the classes apart better than the embeddings do.
     assert min(value or 0 for value in values[4:]) < 0.8 * (values[0] or 0)
     assert found["variability"].best in (4, 5, 6)
+
+
+def test_the_default_scores_come_with_intervals_similarity_and_agreement(folder):
+    found = measure(folder, make_task(200))
+    assert list(found.scores) == ["variability", "label_similarity", "change", "probe.linear"]
+    for score in found.scores.values():
+        assert score.low is not None
+        assert score.high is not None
+        assert score.probability is not None
+        assert sum(score.probability) == pytest.approx(1)
+        assert score.best in score.tied
+        assert score.uncertainty in ("jackknife", "bootstrap")
+    assert set(found.similarity) == {"first", "mean"}
+    assert found.similarity["first"][0][0] is None  # the first token of the embeddings is constant
+    assert found.similarity["mean"][2][2] == pytest.approx(1)
+    assert {one["score"] for one in found.agreement} == {"variability", "label_similarity", "change"}
+    assert found["variability"].smoothness is not None
+
+
+def test_all_scores_can_be_measured_at_once(folder):
+    from frostline.scores import LAYER_SCORES
+
+    found = measure(folder, make_task(160), scores="all", uncertainty=False)
+    assert set(found.scores) == set(LAYER_SCORES)
+
+
+def test_a_regression_task_leaves_out_what_needs_classes_and_says_so(folder):
+    numbers = dataclasses.replace(make_split(60), labels=tuple(float(row % 7) for row in range(60)))
+    task = make_task(
+        kind="regression", label_names=(), metrics=("spearman",), train=numbers, validation=None, test=None
+    )
+    found = measure(folder, task)
+    assert "variability" not in found.scores
+    assert {"label_similarity", "change", "probe.linear"} <= set(found.scores)
+    assert any(note.startswith("variability left out: it needs classes") for note in found.notes)
+
+
+def test_nulls_show_what_chance_gives(folder):
+    found = measure(folder, make_task(160), scores=["variability", "label_similarity"], nulls=["shuffled", "random"])
+    score = found["label_similarity"]
+    assert set(score.nulls) == {"shuffled", "random"}
+    best = score.best
+    assert best is not None
+    assert abs(score.nulls["shuffled"][best] or 0) < 0.5 * (score.values[best] or 0)
+    assert score.nulls["random"] != score.values
+
+
+def test_streaming_gives_the_same_values_without_intervals(folder):
+    task = make_task(160)
+    whole = measure(folder, task, scores=["variability", "label_similarity", "rank", "hscore"], uncertainty=False)
+    stream = measure(folder, task, scores=["variability", "label_similarity", "rank", "hscore"], stream=True)
+    for name, score in whole.scores.items():
+        assert stream[name].values == pytest.approx(score.values, rel=1e-4, abs=1e-7)
+        assert stream[name].low is None
+    assert stream.similarity == {}
+
+
+def test_a_score_that_cannot_be_streamed_is_refused_by_name_and_left_out_by_default(folder):
+    with pytest.raises(MeasureError, match=r"weather: probe\.linear needs all states and cannot be streamed"):
+        measure(folder, make_task(), scores=["probe.linear"], stream=True)
+    found = measure(folder, make_task(), stream=True)
+    assert "probe.linear" not in found.scores
+    assert "probe.linear left out: it needs all states and cannot be streamed" in found.notes
+
+
+def test_other_rows_can_be_measured(folder):
+    task = make_task(validation=make_split(40, shift=500))
+    assert measure(folder, task, rows="validation").examples == 40
+    assert measure(folder, task, rows="validation").rows == "validation"
+    with pytest.raises(OptionError, match="weather: has no test rows"):
+        measure(folder, make_task(test=None), rows="test")
+
+
+def test_a_tuned_classifier_is_told_to_be_measured_on_other_rows(tmp_path):
+    import transformers
+    from tests.tiny import tiny_tokenizer
+
+    transformers.AutoModelForSequenceClassification.from_config(CONFIGS["bert"]).save_pretrained(tmp_path)
+    tiny_tokenizer().save_pretrained(tmp_path)
+    task = make_task(validation=make_split(40, shift=500))
+    assert any("--rows validation" in note for note in measure(tmp_path, task, scores=["variability"]).notes)
+    held_out = measure(tmp_path, task, scores=["variability"], rows="validation")
+    assert not any("--rows validation" in note for note in held_out.notes)
+
+
+def test_two_layers_have_no_smoothness_and_say_so(tmp_path):
+    from frostline.surgery import truncate
+
+    encoder = truncate(frostline.load_encoder(save_tiny(tmp_path)), 2)
+    found = measure(encoder, make_task(), scores=["variability"])
+    assert found["variability"].smoothness is None
+    assert any("too few for a smoothness" in note for note in found.notes)
+
+
+def test_a_class_with_one_text_is_said(folder):
+    lonely = dataclasses.replace(make_split(41), labels=(*((0, 1) * 20), 2))
+    task = make_task(train=lonely, label_names=("a", "b", "c"))
+    found = measure(folder, task, scores=["variability"])
+    assert any("a class has only one text" in note for note in found.notes)
+
+
+def test_more_classes_than_texts_per_class_still_measure(folder):
+    many = dataclasses.replace(make_split(20), labels=tuple(range(20)))
+    task = make_task(train=many, label_names=tuple(f"class {number}" for number in range(20)))
+    found = measure(folder, task, scores=["variability"], uncertainty=False)
+    assert all(value == pytest.approx(0, abs=1e-9) for value in found["variability"].values if value is not None)
+
+
+def test_a_score_that_was_not_measured_is_named(folder):
+    found = measure(folder, make_task(), scores=["variability"])
+    with pytest.raises(OptionError, match="layer score 'cca' was not measured; measured: variability"):
+        found["cca"]
+
+
+def test_an_unknown_null_is_refused(folder):
+    with pytest.raises(OptionError, match="null 'chance': must be one of shuffled, random"):
+        measure(folder, make_task(), nulls=["chance"])
+
+
+def test_a_default_score_that_the_rows_do_not_allow_is_left_out_and_said(folder):
+    found = measure(folder, make_task(40))
+    assert "variability" in found.scores
+    assert "probe.linear" not in found.scores
+    assert any(note.startswith("probe.linear left out: ") for note in found.notes)
+    with pytest.raises(MeasureError, match="needs 10"):
+        measure(folder, make_task(40), scores=["probe.linear"])

@@ -1,4 +1,4 @@
-"""CKA equals the textbook formula with n x n matrices, on all texts at once, in batches, in shards, and leaving texts out."""
+"""CKA equals the textbook formula with n x n matrices: all texts at once, in batches, in shards, leaving texts out."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ def direct_hsic(x: np.ndarray, y: np.ndarray, *, unbiased: bool) -> float:
     np.fill_diagonal(k, 0)
     np.fill_diagonal(l, 0)
     ones = np.ones(n)
-    total = np.trace(k @ l) + (ones @ k @ ones) * (ones @ l @ ones) / ((n - 1) * (n - 2)) - 2 / (n - 2) * ones @ k @ l @ ones
+    total = np.trace(k @ l) - 2 / (n - 2) * ones @ k @ l @ ones
+    total += (ones @ k @ ones) * (ones @ l @ ones) / ((n - 1) * (n - 2))
     return float(total / (n * (n - 3)))
 
 
@@ -38,7 +39,8 @@ def draw(layers: int, texts: int, width: int, seed: int = 0) -> torch.Tensor:
     random = np.random.default_rng(seed)
     states = [random.normal(size=(texts, width))]
     for _ in range(layers - 1):
-        states.append(0.7 * states[-1] @ random.normal(size=(width, width)) / width**0.5 + random.normal(size=(texts, width)))
+        mixed = states[-1] @ random.normal(size=(width, width)) / width**0.5
+        states.append(0.7 * mixed + random.normal(size=(texts, width)))
     return torch.tensor(np.stack(states) + 20 * random.normal(size=width))
 
 

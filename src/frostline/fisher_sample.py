@@ -29,8 +29,8 @@ class FisherSample:
         drawn = torch.randperm(int(unit.max()) + 1, generator=source)[:examples]
         rows = torch.isin(unit, drawn).nonzero()[:, 0]
         taken = evidence.take(rows)
-        self._encoder: Encoder = encoder
-        self._tokens: Tokens = tokens.take(rows.tolist())
+        self._encoder = encoder
+        self._tokens = tokens.take(rows.tolist())
         self._kind = evidence.kind
         self._label = label
         self._example = torch.unique(unit[rows], return_inverse=True)[1]

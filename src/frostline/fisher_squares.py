@@ -82,7 +82,7 @@ def squared_gradients(
     encoder = unroll(encoder) if encoder.shares_layers else encoder
     layers = encoder.parts().layers
     with _frozen(encoder.model):
-        by_batch = _squares_form_in_batches(encoder, tokens)
+        by_batch = squares_form_in_batches(encoder, tokens)
         budget = tokens_per_batch if by_batch else 0
         batches = [_Batch(encoder, tokens, texts, examples, blocks) for texts in _batches(tokens, examples, budget)]
         bytes_kept = 4 * tokens.lengths.sum() * encoder.width * encoder.depth * _KEPT_PER_TOKEN
@@ -193,7 +193,7 @@ def _own_parameters(module: nn.Module) -> list[nn.Parameter]:
     return list(module.parameters(recurse=False))
 
 
-def _squares_form_in_batches(encoder: Encoder, tokens: Tokens) -> bool:
+def squares_form_in_batches(encoder: Encoder, tokens: Tokens) -> bool:
     """Whether every parameter of the layers is used once, on tokens, by a linear layer or a norm.
 
     Found out by running the shortest text twice over: what is called with another shape belongs to no single text.

@@ -16,12 +16,22 @@ from torch import Tensor
 from frostline.errors import MeasureError
 from frostline.estimate import Estimate, from_bootstrap
 from frostline.evidence import Evidence, divide
+from frostline.states.pooled import Pooling
 from frostline.tasks.metrics import METRICS
 
 FEWEST = 10  # held-out groups of rows; with fewer neither the metric nor its uncertainty means anything
 INNER_PARTS = 10  # of the rows to fit on: one of them chooses when to stop
 _PARTS = 5
 _REPLICATES = 200
+
+
+def finite_states(evidence: Evidence, pooling: Pooling) -> Tensor:
+    """The evidence's states of a pooling, (layers, rows, width), if they can be fitted."""
+    states = evidence.states[pooling]
+    for number, layer in enumerate(states):
+        if not bool(layer.sum().isfinite()):
+            raise MeasureError(f"states of layer {number} are not finite, and no probe can be fitted to them")
+    return states
 
 
 def hold_out(evidence: Evidence, *, seed: int | None = None) -> tuple[Tensor, Tensor]:
@@ -31,24 +41,22 @@ def hold_out(evidence: Evidence, *, seed: int | None = None) -> tuple[Tensor, Te
         evidence: of all rows.
         seed: of the division; the evidence's own if not given.
     """
-    return part_rows(evidence, torch.arange(len(evidence)), _PARTS, seed=evidence.seed if seed is None else seed)
+    seed = evidence.seed if seed is None else seed
+    fit, held = part_rows(evidence, torch.arange(len(evidence)), _PARTS, seed=seed)
+    number = len(torch.unique(evidence.groups[held]))
+    if number < FEWEST:
+        things = "rows" if number == len(held) else "groups of rows"
+        raise MeasureError(f"a probe holds out {number} {things} and needs {FEWEST} to be judged on; raise --examples")
+    if evidence.has_classes and len(torch.unique(evidence.labels[fit])) < 2:
+        raise MeasureError(f"a probe needs two classes, and the {len(fit)} rows to fit on have one; raise --examples")
+    return fit, held
 
 
 def part_rows(evidence: Evidence, rows: Tensor, parts: int, *, seed: int) -> tuple[Tensor, Tensor]:
     """Some of the evidence's rows in two: all parts but one, and that one."""
-    labels, groups = evidence.labels[rows], evidence.groups[rows]
-    part = divide(labels if evidence.has_classes else None, groups, parts, seed=seed)
-    rest, kept = rows[part != 0], rows[part == 0]
-    number = len(torch.unique(evidence.groups[kept]))
-    if number < FEWEST:
-        rows_or_groups = "rows" if len(torch.unique(groups)) == len(rows) else "groups of rows"
-        raise MeasureError(
-            f"a probe is judged on one of {parts} parts, here {number} {rows_or_groups} of {len(rows)} rows, and needs "
-            f"{FEWEST}; raise --examples"
-        )
-    if evidence.has_classes and len(torch.unique(evidence.labels[rest])) < 2:
-        raise MeasureError(f"a probe needs two classes, and the {len(rest)} rows to fit on have one; raise --examples")
-    return rest, kept
+    labels = evidence.labels[rows] if evidence.has_classes else None
+    part = divide(labels, evidence.groups[rows], parts, seed=seed)
+    return rows[part != 0], rows[part == 0]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +110,7 @@ def predictions(evidence: Evidence, rows: Tensor, outputs: Tensor, classes: Tens
         classes: the label of each output; None for values to predict.
     """
     if not bool(outputs.isfinite().all()):
-        raise MeasureError("a probe's outputs are not finite; the states hold NaN or infinite values")
+        raise MeasureError("a probe diverged, its outputs are not finite; lower its learning rate")
     labels, groups = evidence.labels[rows], evidence.groups[rows]
     if evidence.kind == "multiple choice":
         labels, guesses, groups = _choices(labels, outputs[..., -1] - outputs[..., 0], groups)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -20,19 +20,23 @@ from frostline.nulls import NULLS
 from frostline.records import LayerScore, LayerScores
 from frostline.scores import LAYER_SCORES, Score
 from frostline.similarity import cka_matrix
+from frostline.states.moments import stream_moments
 from frostline.states.pooled import Pooling, pooled_states
 from frostline.tasks import Split, Task, load_task
 from frostline.tasks.splits import sample
+from frostline.tokens import Tokens
 from frostline.trust import agreements, smoothness
 
 Rows = Literal["train", "validation", "test"]
 Progress = Callable[[str, int, int], None]  # what is being done, how much of it, of how much
+Matrix = tuple[tuple[float | None, ...], ...]
 
 EXAMPLES = 5_000  # from here on the curves of paper 1 overlap
 DEFAULT_SCORES = ("variability", "label_similarity", "change", "probe.linear")
 _TOO_FEW = 1_000
 _SIMILARITY_TEXTS = 1_000
 _MEMORY_LIMIT = 4 << 30
+_TEXTS_PER_CHUNK = 2_000
 
 
 def measure(
@@ -47,6 +51,7 @@ def measure(
     uncertainty: bool = True,
     similarity: bool = True,
     nulls: Sequence[str] = (),
+    stream: bool = False,
     seed: int = 0,
     memory_limit: int = _MEMORY_LIMIT,
     progress: Progress | None = None,
@@ -64,44 +69,48 @@ def measure(
         uncertainty: find intervals too.
         similarity: compare all layers with each other (CKA).
         nulls: what chance gives, for comparison: 'shuffled' labels, a 'random' encoder of the same shape.
+        stream: keep sums only and no states, so that any number of rows can be measured; for scores that allow it, and
+            without intervals, similarity and nulls.
         seed: of everything that is drawn.
         memory_limit: bytes of states beyond which they lie on disk.
         progress: told what is being done, and how much of it is done.
     """
     if examples < 2:
         raise OptionError(f"examples {examples}: at least 2 are needed")
-    unknown = [null for null in nulls if null not in NULLS]
-    if unknown:
-        raise OptionError(f"null {unknown[0]!r}: must be one of {', '.join(NULLS)}")
+    for null in nulls:
+        if null not in NULLS:
+            raise OptionError(f"null {null!r}: must be one of {', '.join(NULLS)}")
     task = task if isinstance(task, Task) else load_task("movies" if task is None else task, seed=seed)
-    chosen, notes = _choose(scores, task)
+    chosen, notes = _choose(scores, task, stream=stream)
     encoder = encoder if isinstance(encoder, Encoder) else load_encoder(encoder)
+    split = sample(_rows_of(task, rows), examples, seed=seed).as_rows()
+    if task.kind != "regression" and len(set(split.labels)) < 2:
+        raise MeasureError(f"{task.name}: the {len(split)} sampled rows are all of one class; raise --examples")
     tell = progress or (lambda what, done, total: None)
 
     started = time.perf_counter()
-    split = sample(_rows_of(task, rows), examples, seed=seed).as_rows()
-    wanted = [pooling, *(score.pooling for score in chosen if score.pooling), *(("first",) if similarity else ())]
-    evidence, truncated = _gather(
-        encoder,
-        task,
-        split,
-        poolings=list(dict.fromkeys(wanted)),
-        max_length=max_length,
-        seed=seed,
-        memory_limit=memory_limit,
-        tell=lambda done, total: tell("running the encoder", done, total),
-    )
-    passed = time.perf_counter()
-    found = {}
-    for number, score in enumerate(chosen):
-        tell(f"scoring: {score.name}", number, len(chosen))
-        found[score.name] = _score(score, evidence, uncertainty=uncertainty)
-    for null in nulls:
-        tell(f"chance: {null}", 0, 1)
-        other = NULLS[null](evidence, poolings=list(evidence.states))
-        for score in chosen:
-            values = _numbers(_sampled(score, other).values)
-            found[score.name] = replace(found[score.name], nulls={**found[score.name].nulls, null: values})
+    matrices: dict[str, Matrix] = {}
+    if stream:
+        found, truncated = _stream(encoder, split, chosen, pooling=pooling, max_length=max_length, tell=tell)
+        passed = time.perf_counter()
+    else:
+        wanted: list[Pooling] = [pooling, *(score.pooling for score in chosen if score.pooling)]
+        wanted += ["first"] if similarity else []
+        tokens = encoder.tokenize(split.texts, split.pairs, max_length=max_length)
+        states = pooled_states(
+            encoder,
+            tokens,
+            poolings=list(dict.fromkeys(wanted)),
+            memory_limit=memory_limit,
+            progress=lambda done, total: tell("running the encoder", done, total),
+        )
+        passed = time.perf_counter()
+        evidence = _evidence(encoder, task, split, tokens, states, pooling=pooling, seed=seed)
+        found, more = _score_all(
+            chosen, evidence, nulls, uncertainty=uncertainty, may_fail=isinstance(scores, str), tell=tell
+        )
+        notes, truncated = [*notes, *more], tokens.truncated
+        matrices = _similarity(evidence) if similarity else {}
     limit = max_length or encoder.default_length
     return LayerScores(
         encoder={
@@ -125,31 +134,34 @@ def measure(
         truncated=truncated,
         seed=seed,
         scores=found,
-        similarity=_similarity(evidence, pooling) if similarity else {},
+        similarity=matrices,
         agreement=tuple(one.to_json() for one in agreements({name: one.values for name, one in found.items()})),
-        notes=(*task.notes, *notes, *_notes(encoder, evidence, rows, truncated, limit)),
+        notes=(*task.notes, *notes, *_notes(encoder, split, task.kind != "regression", rows, truncated, limit)),
         seconds={"states": round(passed - started, 3), "scores": round(time.perf_counter() - passed, 3)},
     )
 
 
-def _choose(scores: Sequence[str] | str, task: Task) -> tuple[list[Score], list[str]]:
-    """The scores to compute. Asked for by name, one that does not fit the task is an error; otherwise it is left out."""
+def _choose(scores: Sequence[str] | str, task: Task, *, stream: bool) -> tuple[list[Score], list[str]]:
+    """The scores to compute; one that does not fit is an error if it was asked for by name, and left out if not."""
     if isinstance(scores, str) and scores not in ("default", "all"):
         scores = [scores]
-    by_name = not isinstance(scores, str)
     names = LAYER_SCORES.names() if scores == "all" else DEFAULT_SCORES if scores == "default" else scores
-    if not names:
-        raise OptionError(f"no layer score asked for; known: {', '.join(LAYER_SCORES)}")
     chosen = [LAYER_SCORES[name] for name in dict.fromkeys(names)]
-    if task.kind != "regression":
-        return chosen, []
-    misfits = [score.name for score in chosen if score.needs == "classes"]
-    if misfits and by_name:
-        raise MeasureError(
-            f"{task.name}: {misfits[0]} needs classes to tell apart, and the labels are numbers to predict"
-        )
-    left = [score for score in chosen if score.name not in misfits]
-    return left, [f"left out, since they need classes: {', '.join(misfits)}"] if misfits else []
+    if not chosen:
+        raise OptionError(f"no layer score asked for; known: {', '.join(LAYER_SCORES)}")
+    reasons = {}
+    for score in chosen:
+        if task.kind == "regression" and (score.needs == "classes" or stream):
+            reasons[score.name] = "needs classes, and the labels are numbers to predict"
+        elif stream and score.from_moments is None:
+            reasons[score.name] = "needs all states and cannot be streamed"
+    if reasons and not isinstance(scores, str):
+        name, reason = next(iter(reasons.items()))
+        raise MeasureError(f"{task.name}: {name} {reason}")
+    left = [score for score in chosen if score.name not in reasons]
+    if not left:
+        raise MeasureError(f"{task.name}: {chosen[0].name} {reasons[chosen[0].name]}, and so do all other scores")
+    return left, [f"{name} left out: it {reason}" for name, reason in reasons.items()]
 
 
 def _rows_of(task: Task, rows: Rows) -> Split:
@@ -161,43 +173,108 @@ def _rows_of(task: Task, rows: Rows) -> Split:
     return split
 
 
-def _gather(
+def _evidence(
     encoder: Encoder,
     task: Task,
     split: Split,
+    tokens: Tokens,
+    states: dict[Pooling, Tensor],
     *,
-    poolings: Sequence[Pooling],
-    max_length: int | None,
+    pooling: Pooling,
     seed: int,
-    memory_limit: int,
-    tell: Callable[[int, int], None],
-) -> tuple[Evidence, int]:
-    if task.kind != "regression" and len(set(split.labels)) < 2:
-        raise MeasureError(f"{task.name}: the {len(split)} sampled rows are all of one class; raise --examples")
-    tokens = encoder.tokenize(split.texts, split.pairs, max_length=max_length)
-    states = pooled_states(encoder, tokens, poolings=poolings, progress=tell, memory_limit=memory_limit)
-    groups = {group: number for number, group in enumerate(dict.fromkeys(split.groups or ()))}
-    numbers = range(len(split)) if split.groups is None else [groups[group] for group in split.groups]
-    evidence = Evidence(
+) -> Evidence:
+    numbers = {group: number for number, group in enumerate(dict.fromkeys(split.groups or ()))}
+    groups = range(len(split)) if split.groups is None else [numbers[group] for group in split.groups]
+    return Evidence(
         states=states,
         labels=torch.tensor(split.labels),
-        groups=torch.tensor(numbers),
+        groups=torch.tensor(groups),
         kind=task.kind,
         metric=task.metrics[0],
-        pooling=poolings[0],
+        pooling=pooling,
         seed=seed,
         encoder=encoder,
         tokens=tokens,
         split=split,
     )
-    return evidence, tokens.truncated
 
 
-def _score(score: Score, evidence: Evidence, *, uncertainty: bool) -> LayerScore:
-    started = time.perf_counter()
-    estimate = _sampled(score, evidence, uncertainty=uncertainty)
+def _score_all(
+    chosen: Sequence[Score],
+    evidence: Evidence,
+    nulls: Sequence[str],
+    *,
+    uncertainty: bool,
+    may_fail: bool,
+    tell: Progress,
+) -> tuple[dict[str, LayerScore], list[str]]:
+    """The scores, and a note for each that these rows do not allow, where `may_fail` (they were not asked for)."""
+    found: dict[str, LayerScore] = {}
+    notes = []
+    for number, score in enumerate(chosen):
+        tell(f"scoring: {score.name}", number, len(chosen))
+        started = time.perf_counter()
+        try:
+            estimate = _estimate(score, evidence, uncertainty=uncertainty)
+        except MeasureError as error:
+            if not may_fail:
+                raise
+            notes.append(f"{score.name} left out: {error}")
+            continue
+        found[score.name] = _record(score, estimate, seed=evidence.seed, seconds=time.perf_counter() - started)
+    for null in nulls:
+        tell(f"chance: {null}", 0, len(chosen))
+        chance = NULLS[null](evidence, poolings=list(evidence.states))
+        for number, score in enumerate(score for score in chosen if score.name in found):
+            tell(f"chance: {null}, {score.name}", number, len(found))
+            values = _numbers(_estimate(score, chance, uncertainty=False).values)
+            found[score.name] = replace(found[score.name], nulls={**found[score.name].nulls, null: values})
+    return found, notes
+
+
+def _stream(
+    encoder: Encoder,
+    split: Split,
+    chosen: Sequence[Score],
+    *,
+    pooling: Pooling,
+    max_length: int | None,
+    tell: Progress,
+) -> tuple[dict[str, LayerScore], int]:
+    """The scores from sums over all rows, and how many texts were cut."""
+    labels = torch.unique(torch.tensor(split.labels), return_inverse=True)[1]
+    truncated = 0
+
+    def chunks() -> Iterator[tuple[Tokens, Tensor]]:
+        nonlocal truncated
+        for start in range(0, len(split), _TEXTS_PER_CHUNK):
+            part = split.take(range(start, min(start + _TEXTS_PER_CHUNK, len(split))))
+            tokens = encoder.tokenize(part.texts, part.pairs, max_length=max_length)
+            truncated += tokens.truncated
+            yield tokens, labels[start : start + len(part)]
+
+    moments = stream_moments(
+        encoder,
+        chunks(),
+        classes=int(labels.max()) + 1,
+        pooling=pooling,
+        progress=lambda done: tell("running the encoder", done, len(split)),
+    )
+    found = {}
+    for score in chosen:
+        if score.from_moments is not None:
+            found[score.name] = _record(score, Estimate(values=score.from_moments(moments)), seed=0, seconds=0.0)
+    return found, truncated
+
+
+def _estimate(score: Score, evidence: Evidence, *, uncertainty: bool) -> Estimate:
+    """The score on the evidence, cut to equal classes where the score is defined so."""
+    return score.estimate(evidence.balanced() if score.balanced else evidence, uncertainty=uncertainty)
+
+
+def _record(score: Score, estimate: Estimate, *, seed: int, seconds: float) -> LayerScore:
     interval = estimate.interval()
-    probability = estimate.probability_of_best(score.better, seed=evidence.seed)
+    probability = estimate.probability_of_best(score.better, seed=seed)
     values = _numbers(estimate.values)
     smooth = smoothness(values)
     return LayerScore(
@@ -212,13 +289,8 @@ def _score(score: Score, evidence: Evidence, *, uncertainty: bool) -> LayerScore
         smoothness=None if smooth is None else smooth.to_json(),
         summary=score.summary,
         paper=score.paper,
-        seconds=time.perf_counter() - started,
+        seconds=seconds,
     )
-
-
-def _sampled(score: Score, evidence: Evidence, *, uncertainty: bool = False) -> Estimate:
-    """The score on the evidence, cut to equal classes where the score is defined so."""
-    return score.estimate(evidence.balanced() if score.balanced else evidence, uncertainty=uncertainty)
 
 
 def _numbers(values: Tensor | Iterable[float]) -> tuple[float | None, ...]:
@@ -226,19 +298,20 @@ def _numbers(values: Tensor | Iterable[float]) -> tuple[float | None, ...]:
     return tuple(value if value == value else None for value in listed)
 
 
-def _similarity(evidence: Evidence, pooling: Pooling) -> dict[str, tuple[tuple[float | None, ...], ...]]:
-    """CKA between all layers for the pooling and for the first token, on some of the texts."""
+def _similarity(evidence: Evidence) -> dict[str, Matrix]:
+    """CKA between all layers for the pooling asked for and for the first token, on some of the texts."""
     if len(evidence) < 4:
         return {}
-    few = torch.arange(len(evidence))[:: max(1, -(-len(evidence) // _SIMILARITY_TEXTS))]
+    few = torch.arange(len(evidence))[:: -(-len(evidence) // _SIMILARITY_TEXTS)]
+    poolings: list[Pooling] = ["first", evidence.pooling]
     return {
-        name: tuple(_numbers(row) for row in cka_matrix(evidence.states[name][:, few]))
-        for name in dict.fromkeys(("first", pooling))
+        pooling: tuple(_numbers(row) for row in cka_matrix(evidence.states[pooling][:, few]))
+        for pooling in dict.fromkeys(poolings)
     }
 
 
-def _notes(encoder: Encoder, evidence: Evidence, rows: Rows, truncated: int, limit: int) -> list[str]:
-    notes, count = [], len(evidence)
+def _notes(encoder: Encoder, split: Split, has_classes: bool, rows: Rows, truncated: int, limit: int) -> list[str]:
+    notes, count = [], len(split)
     if truncated:
         notes.append(f"{truncated:,} of {count:,} texts were longer than {limit} tokens and cut")
     if count < _TOO_FEW:
@@ -246,8 +319,10 @@ def _notes(encoder: Encoder, evidence: Evidence, rows: Rows, truncated: int, lim
             f"{count:,} texts are few for width {encoder.width}: variability comes out too low, "
             "and the best layer may change with more"
         )
-    if evidence.has_classes and int(torch.unique(evidence.labels, return_counts=True)[1].min()) == 1:
+    if has_classes and min(split.labels.count(label) for label in set(split.labels)) == 1:
         notes.append("a class has only one text, which has no spread: scores of spread come out too low")
+    if encoder.depth < 3:
+        notes.append(f"{encoder.depth} layers are too few for a smoothness")
     if rows == "train" and encoder.is_tuned:
         notes.append(
             f"{encoder.name} is a tuned classifier: if it was tuned on these rows, it knows them by heart; "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import cast
 
 import torch
 
@@ -34,7 +33,7 @@ def random_encoder(evidence: Evidence, *, poolings: Sequence[Pooling]) -> Eviden
         model = AutoModel.from_config(known.config)
     encoder = Encoder(model.to(known.device), known.tokenizer, name=f"random {known.name}", has_pretrained_pooler=False)
     states = pooled_states(encoder, tokens, poolings=poolings)
-    return replace(evidence, states=cast(dict[Pooling, torch.Tensor], states), encoder=encoder)
+    return replace(evidence, states=states, encoder=encoder)
 
 
 NULLS: dict[str, Null] = {"shuffled": shuffled, "random": random_encoder}

@@ -94,7 +94,8 @@ class LayerScore:
         """The score as plain JSON values."""
         data = asdict(self)
         del data["name"]
-        return _plain({**data, "best": self.best, "seconds": round(self.seconds, 3)})
+        data |= {"best": self.best, "seconds": round(self.seconds, 3)}
+        return {key: _plain(value) for key, value in data.items()}
 
     @classmethod
     def from_json(cls, name: str, data: Mapping[str, Any]) -> LayerScore:
@@ -136,9 +137,9 @@ class LayerScores:
 
     def to_json(self) -> dict[str, Any]:
         """The measurement as plain JSON values; `scores.NAME.values` runs over layers 0..L."""
-        data = {key: getattr(self, key) for key in self.__dataclass_fields__}
+        data = {key: _plain(getattr(self, key)) for key in self.__dataclass_fields__ if key != "scores"}
         scores = {name: score.to_json() for name, score in self.scores.items()}
-        return _plain({"kind": "measurement", "format": FORMAT_VERSION, **data, "scores": scores})
+        return {"kind": "measurement", "format": FORMAT_VERSION, **data, "scores": scores}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> LayerScores:

@@ -84,7 +84,6 @@ def agreement(score: str, values: Values, probe: str, reached: Values) -> Agreem
 def agreements(values: Mapping[str, Values]) -> list[Agreement]:
     """Every score against every probe that was measured."""
     probes = [name for name in values if name.startswith("probe")]
-    found = [
-        agreement(name, values[name], probe, values[probe]) for name in values for probe in probes if name != probe
-    ]
+    pairs = [(name, probe) for name in values for probe in probes if name != probe]
+    found = [agreement(name, values[name], probe, values[probe]) for name, probe in pairs]
     return [one for one in found if one is not None]

@@ -58,7 +58,8 @@ def test_an_undefined_layer_is_null(model, weather, capsys):
 def test_data_may_be_positional_or_a_flag(model, weather, capsys):
     one = measured(capsys, weather, "--model", model)
     two = measured(capsys, "--data", weather, "--model", model)
-    assert one["scores"] == two["scores"]
+    for name, score in one["scores"].items():
+        assert {**score, "seconds": 0} == {**two["scores"][name], "seconds": 0}
 
 
 def test_options_reach_the_measurement(model, weather, capsys):
@@ -73,10 +74,9 @@ def test_the_table_marks_the_best_layer_and_says_what_was_guessed(model, weather
     assert run(["measure", weather, "--model", model]) == 0
     out = capsys.readouterr().out
     best = measured(capsys, weather, "--model", model)["scores"]["variability"]["best"]
-    marked = [line for line in out.splitlines() if "best" in line and "█" in line]
-    assert len(marked) == 1
-    assert marked[0].split()[0] == str(best)
-    assert f"Layer {best}" in out
+    row = next(line for line in out.splitlines() if line.split()[:1] == [str(best)])
+    assert "◀" in row
+    assert f"variability: layer {best} is the best" in out
     assert "cold, warm" in out
     assert "note:" in out
     assert re.search(r"^embeddings +\d", "\n".join(line.strip() for line in out.splitlines()), re.MULTILINE)
@@ -170,3 +170,51 @@ def test_the_real_encoder_on_a_real_preset_with_official_files(shared, capsys):
     assert found["encoder"]["name"] == "all-MiniLM-L6-v2"
     assert found["task"]["labels"] == ["unacceptable", "acceptable"]
     assert found["task"]["metric"] == "matthews"
+
+
+def test_scores_are_listed_and_explained(capsys):
+    assert run(["measure", "--list-scores"]) == 0
+    out = capsys.readouterr().out
+    assert "* variability " in out
+    assert "  cca " in out
+    assert run(["measure", "--list-scores", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["scores"]
+    assert {row["name"] for row in rows if row["default"]} == {
+        "variability",
+        "label_similarity",
+        "change",
+        "probe.linear",
+    }
+
+
+def test_scores_can_be_chosen(model, weather, capsys):
+    found = measured(capsys, weather, "--model", model, "--scores", "rank, hscore", "--no-intervals")
+    assert list(found["scores"]) == ["rank", "hscore"]
+    assert found["scores"]["rank"]["low"] is None
+
+
+def test_intervals_and_similarity_are_in_the_json(model, weather, capsys):
+    found = measured(capsys, weather, "--model", model)
+    score = found["scores"]["variability"]
+    assert len(score["low"]) == len(score["high"]) == 5
+    assert len(found["similarity"]["first"]) == len(found["similarity"]["mean"]) == 5
+
+
+def test_saved_results_can_be_read_back(model, weather, tmp_path, capsys):
+    from frostline.records import LayerScores
+
+    folder = tmp_path / "deep" / "measured"
+    found = measured(capsys, weather, "--model", model, "--save", str(folder))
+    saved = json.loads((folder / "scores.json").read_text())
+    about = json.loads((folder / "frostline.json").read_text())
+    assert saved == found
+    assert LayerScores.from_json(saved).to_json() == found
+    assert about["kind"] == "measurement"
+    assert about["versions"]["torch"]
+    assert sorted(path.name for path in folder.iterdir()) == ["frostline.json", "scores.json"]
+    measured(capsys, weather, "--model", model, "--save", str(folder))  # a folder of our own may be written again
+
+
+def test_a_large_sample_can_be_streamed(model, weather, capsys):
+    found = measured(capsys, weather, "--model", model, "--stream")
+    assert set(found["scores"]) == {"variability", "label_similarity"}

@@ -90,8 +90,12 @@ MISTAKES: dict[str, tuple[Callable[[Path], list[str]], list[str]]] = {
     "labels that are texts": (write("texts.csv", csv([(f"t {i}", f"label {i}") for i in range(60)])), ["label"]),
     "a label that only the test file has": (two_splits, ["test.csv:2", "'tepid'", "cold, warm"]),
     "numbers to predict": (
-        write("numbers.csv", csv([(f"text {i}", i * 0.37) for i in range(60)])),
+        with_flags(write("numbers.csv", csv([(f"text {i}", i * 0.37) for i in range(60)])), "--scores", "variability"),
         ["variability needs classes"],
+    ),
+    "numbers to predict, streamed": (
+        with_flags(write("numbers.csv", csv([(f"text {i}", i * 0.37) for i in range(60)])), "--stream"),
+        ["needs classes"],
     ),
     "unparsable number": (
         write("numbers.csv", csv([(f"text {i}", "n/a" if i == 7 else i * 0.37) for i in range(60)])),
@@ -123,6 +127,12 @@ MISTAKES: dict[str, tuple[Callable[[Path], list[str]], list[str]]] = {
     "length zero": (with_flags(good, "--max-length", "0"), ["--max-length"]),
     "length beyond the model": (with_flags(good, "--max-length", "9999"), ["max length 9999", "64"]),
     "length without room": (with_flags(good, "--max-length", "2"), ["max length 2", "no room"]),
+    "unknown score": (with_flags(good, "--scores", "variabilty"), ["'variabilty'", "did you mean variability?"]),
+    "unknown null": (with_flags(good, "--nulls", "chance"), ["'chance'", "shuffled, random"]),
+    "unknown rows": (with_flags(good, "--rows", "dev"), ["dev", "validation"]),
+    "folder to save that is a file": (lambda f: [*good(f), "--save", str(f / "good.csv")], ["is a file"]),
+    "folder to save with other files": (lambda f: [*good(f), "--save", str(f)], ["holds other files"]),
+    "metric that does not fit": (with_flags(good, "--metric", "spearman"), ["spearman", "accuracy"]),
     "unknown device": (with_flags(good, "--device", "tpu9"), ["device 'tpu9'", "cpu"]),
     "data given twice": (with_flags(good, "--data", "movies"), ["data given twice"]),
     "unknown option": (with_flags(good, "--pool", "mean"), ["--pool"]),

@@ -4,47 +4,110 @@ from __future__ import annotations
 
 import pytest
 import torch
+from tests.tiny import random_tokens, tiny_encoder
 
-from frostline.scores import LAYER_SCORES, layer_score
+from frostline.evidence import Evidence
+from frostline.scores import LAYER_SCORES, fitted_score, layer_score
+from frostline.states.pooled import POOLINGS
+from frostline.tasks import Split
 
-CENTRES = torch.tensor([[0.0] * 16, [1.0] * 16])
+TEXTS = 240
 
 
-def draw(apart: float, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
-    labels = torch.arange(200) % 2
-    noise = torch.randn(200, 16, generator=torch.Generator().manual_seed(seed))
-    return noise + apart * CENTRES[labels], labels
+def make_evidence(seed: int = 0, *, shuffled: bool = False) -> Evidence:
+    """A tiny encoder's view of texts, with states made up: layer 2 tells the classes apart best, layer 3 less well."""
+    encoder = tiny_encoder("bert")
+    source = torch.Generator().manual_seed(seed)
+    labels = torch.arange(TEXTS) % 2
+    states = torch.randn(encoder.depth + 1, TEXTS, encoder.width, generator=source)
+    for layer, apart in ((2, 2.0), (3, 0.7)):
+        states[layer] += apart * labels[:, None]
+    lengths = tuple(3 + row % 5 for row in range(TEXTS))
+    return Evidence(
+        states=dict.fromkeys(POOLINGS, states),
+        labels=labels,
+        groups=torch.arange(TEXTS),
+        kind="classification",
+        metric="accuracy",
+        pooling="mean",
+        seed=seed,
+        encoder=encoder,
+        tokens=random_tokens(lengths),
+        split=Split(texts=("a",) * TEXTS, labels=tuple(labels.tolist()), rows=tuple(range(TEXTS))),
+    )
+
+
+STATES_ONLY = [name for name in LAYER_SCORES if not name.startswith("fisher")]  # Fisher looks at gradients
+OF_CLASSES = [name for name in STATES_ONLY if LAYER_SCORES[name].needs != "nothing" and name != "rank"]
+
+
+@pytest.fixture(scope="module")
+def estimates():
+    found = {}
+    evidence = make_evidence()
+    for name, score in LAYER_SCORES.items():
+        found[name] = score.estimate(evidence)
+    return found
+
+
+@pytest.mark.parametrize("name", OF_CLASSES)
+def test_a_score_prefers_the_layer_whose_classes_lie_further_apart(name, estimates):
+    values = estimates[name].values.nan_to_num(
+        nan=float("inf") if LAYER_SCORES[name].better == "low" else -float("inf")
+    )
+    order = values if LAYER_SCORES[name].better == "low" else -values
+    assert order[1:].argmin() + 1 == 2
 
 
 @pytest.mark.parametrize("name", LAYER_SCORES.names())
-def test_a_score_prefers_the_layer_whose_classes_lie_further_apart(name):
-    score = LAYER_SCORES[name]
-    near, labels = draw(0.5)
-    far, _ = draw(2.0)
-    values = score.compute(torch.stack([near, far]), labels)
-    assert values.dtype == torch.float64
-    assert values.argmin() == 1 if score.better == "low" else values.argmax() == 1
+def test_a_score_gives_a_value_and_an_uncertainty_for_every_layer(name, estimates):
+    found = estimates[name]
+    assert found.values.dtype == torch.float64
+    assert found.values.shape == (5,)
+    assert found.values[1:].isfinite().all()
+    assert found.deviations is not None
+    low, high = found.interval()
+    assert (low[1:] <= found.values[1:]).all()
+    assert (high[1:] >= found.values[1:]).all()
+    assert (high - low)[1:].sum() > 0
+    assert found.method in ("jackknife", "bootstrap", "folds", "blocks")
+
+
+@pytest.mark.parametrize("name", LAYER_SCORES.names())
+def test_a_score_without_uncertainty_gives_the_same_values(name, estimates):
+    alone = LAYER_SCORES[name].estimate(make_evidence(), uncertainty=False)
+    torch.testing.assert_close(alone.values, estimates[name].values, rtol=1e-6, atol=1e-9, equal_nan=True)
+    assert alone.interval() is None
+
+
+@pytest.mark.parametrize("name", LAYER_SCORES.names())
+def test_a_score_changes_neither_states_nor_labels_nor_the_random_state(name):
+    evidence = make_evidence()
+    states, labels = evidence.states["mean"].clone(), evidence.labels.clone()
+    before = torch.get_rng_state()
+    LAYER_SCORES[name].estimate(evidence, uncertainty=False)
+    assert torch.equal(evidence.states["mean"], states)
+    assert torch.equal(evidence.labels, labels)
+    assert torch.equal(torch.get_rng_state(), before)
 
 
 @pytest.mark.parametrize("name", LAYER_SCORES.names())
 def test_a_score_explains_itself_in_one_line(name):
-    summary = LAYER_SCORES[name].summary
-    assert 20 < len(summary) < 120
-    assert summary.endswith(".")
-
-
-@pytest.mark.parametrize("name", LAYER_SCORES.names())
-def test_a_score_changes_neither_states_nor_labels(name):
-    states, labels = draw(1.0)
-    before, names = states.clone(), labels.clone()
-    LAYER_SCORES[name].compute(states[None], labels)
-    assert torch.equal(states, before)
-    assert torch.equal(labels, names)
+    score = LAYER_SCORES[name]
+    assert 20 < len(score.summary) < 120
+    assert score.summary.endswith(".")
+    assert score.paper
 
 
 def test_a_score_without_docstring_is_refused():
     with pytest.raises(ValueError, match="no docstring"):
 
-        @layer_score(better="low", paper=1)
+        @layer_score(better="low", paper="none")
         def mute(states, labels):
             return states
+
+    with pytest.raises(ValueError, match="no docstring"):
+
+        @fitted_score(better="low", paper="none")
+        def silent(evidence, *, uncertainty=True):
+            return evidence

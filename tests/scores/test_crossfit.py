@@ -40,15 +40,19 @@ def test_three_classes_approach_the_plain_value_with_many_texts():
     centres = random.normal(size=(3, 10))
     states = torch.tensor(random.normal(size=(30_000, 10)) + centres[labels.numpy()])
     thirds = divide(labels, torch.arange(30_000), 3, seed=0)
-    assert crossfitted(states, labels, thirds).item() == pytest.approx(variability(states[None], labels).item(), rel=0.02)
+    plain = variability(states[None], labels).item()
+    assert crossfitted(states, labels, thirds).item() == pytest.approx(plain, rel=0.02)
 
 
-def test_noise_alone_is_undefined_or_looks_less_specialised_than_by_the_plain_value():
+def test_noise_alone_looks_far_less_specialised_than_by_the_plain_value():
     labels = torch.arange(60) % 2
-    for seed in range(20):
+    plain, crossed = [], []
+    for seed in range(40):
         states = torch.randn(60, 40, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-        value = crossfitted(states, labels, divide(labels, torch.arange(60), 3, seed=0)).item()
-        assert np.isnan(value) or value > 1.2 * variability(states[None], labels).item()
+        plain.append(variability(states[None], labels).item())
+        crossed.append(crossfitted(states, labels, divide(labels, torch.arange(60), 3, seed=0)).item())
+    assert np.median(plain) < 1.2
+    assert np.nanmedian(np.nan_to_num(crossed, nan=np.inf)) > 5 * np.median(plain)
 
 
 def test_a_class_too_small_to_divide_is_undefined():

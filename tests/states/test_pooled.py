@@ -16,7 +16,7 @@ PICK = {"mean": lambda text: text[1:].mean(0), "first": lambda text: text[0], "a
 @pytest.mark.parametrize("pooling", POOLINGS)
 def test_pooled_states_equal_a_loop_over_texts(name, pooling):
     encoder, tokens = tiny_encoder(name), random_tokens()
-    pooled = pooled_states(encoder, tokens, pooling=pooling, tokens_per_batch=40)
+    pooled = pooled_states(encoder, tokens, poolings=[pooling], tokens_per_batch=40)[pooling]
     assert pooled.shape == (DEPTH + 1, len(tokens), encoder.width)
     for row in range(len(tokens)):
         inputs = padded_inputs(encoder, tokens.take([row]))
@@ -40,13 +40,16 @@ def test_progress_ends_at_all_texts():
 def test_the_batch_size_does_not_change_the_states():
     encoder, tokens = tiny_encoder("mpnet"), random_tokens()
     torch.testing.assert_close(
-        pooled_states(encoder, tokens, tokens_per_batch=1), pooled_states(encoder, tokens), atol=1e-5, rtol=0
+        pooled_states(encoder, tokens, tokens_per_batch=1)["mean"],
+        pooled_states(encoder, tokens)["mean"],
+        atol=1e-5,
+        rtol=0,
     )
 
 
 def test_an_unknown_pooling_is_refused():
     with pytest.raises(OptionError, match=r"pooling 'means' \(did you mean mean\?\): must be one of mean, first, all"):
-        pooled_states(tiny_encoder("bert"), random_tokens(), pooling="means")  # type: ignore[arg-type]
+        pooled_states(tiny_encoder("bert"), random_tokens(), poolings=["means"])  # type: ignore[list-item]
 
 
 def test_states_that_are_not_finite_are_an_error_with_layer_and_text():
@@ -55,3 +58,21 @@ def test_states_that_are_not_finite_are_an_error_with_layer_and_text():
         encoder.model.encoder.layer[1].output.dense.bias[0] = float("inf")
     with pytest.raises(MeasureError, match="state 2 of text 1 is not finite"):
         pooled_states(encoder, random_tokens())
+
+
+def test_several_poolings_come_from_one_pass():
+    encoder, tokens = tiny_encoder("bert"), random_tokens()
+    together = pooled_states(encoder, tokens, poolings=POOLINGS)
+    assert list(together) == list(POOLINGS)
+    for pooling in POOLINGS:
+        assert torch.equal(together[pooling], pooled_states(encoder, tokens, poolings=[pooling])[pooling])
+
+
+def test_states_beyond_the_memory_limit_lie_on_disk_and_are_the_same(monkeypatch, tmp_path):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    encoder, tokens = tiny_encoder("bert"), random_tokens()
+    in_memory = pooled_states(encoder, tokens)["mean"]
+    on_disk = pooled_states(encoder, tokens, memory_limit=1000)["mean"]
+    assert torch.equal(on_disk, in_memory)
+    assert list(tmp_path.iterdir()) == []  # the file has no name: nothing is left behind even after a kill

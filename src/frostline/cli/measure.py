@@ -58,6 +58,9 @@ def command(
         RowsChoice, typer.Option(help="Which rows; a model that was tuned on the training rows needs others.")
     ] = RowsChoice.train,
     intervals: Annotated[bool, typer.Option(help="Find 95% intervals.")] = True,
+    stream: Annotated[
+        bool, typer.Option("--stream", help="Keep sums and no states: for any number of rows, without intervals.")
+    ] = False,
     nulls: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option(help="What chance gives, for comparison: shuffled, random or both, as in shuffled,random."),
@@ -117,6 +120,7 @@ def command(
             rows=rows.value,
             max_length=max_length,
             uncertainty=intervals,
+            stream=stream,
             nulls=[name.strip() for name in nulls.split(",")] if nulls else (),
             seed=seed,
             progress=tell,

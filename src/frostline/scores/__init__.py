@@ -16,12 +16,14 @@ from torch import Tensor
 from frostline.estimate import Estimate, jackknife
 from frostline.evidence import Evidence
 from frostline.registry import Registry
+from frostline.states.moments import ClassMoments
 from frostline.states.pooled import Pooling
 
 Better = Literal["low", "high"]
 Needs = Literal["nothing", "labels", "classes"]
 ScoreFunction = Callable[[Tensor, Tensor], Tensor]
 FittedFunction = Callable[..., Estimate]  # (Evidence, *, uncertainty: bool)
+MomentsFunction = Callable[[ClassMoments], Tensor]
 
 JACKKNIFE_BLOCKS = 20
 
@@ -39,6 +41,7 @@ class Score:
         balanced: whether it is defined on a class-balanced sample.
         summary: what it says, in one line.
         estimate: from evidence, and whether an uncertainty is wanted, to an estimate.
+        from_moments: the same values from sums over texts of any number, or None where that is not possible.
     """
 
     name: str
@@ -49,6 +52,7 @@ class Score:
     balanced: bool
     summary: str
     estimate: FittedFunction
+    from_moments: MomentsFunction | None
 
 
 LAYER_SCORES: Registry[Score] = Registry("layer score", package=__name__)
@@ -62,11 +66,12 @@ def layer_score(
     name: str | None = None,
     pooling: Pooling | None = None,
     balanced: bool = False,
+    from_moments: MomentsFunction | None = None,
 ) -> Callable[[ScoreFunction], ScoreFunction]:
     """Register a function of states and labels as a layer score.
 
-    The function takes states (layers, texts, width) and labels (texts,), and returns (layers,) in float64 with NaN where
-    the score is undefined. The first line of its docstring is printed wherever the score is explained.
+    The function takes states (layers, texts, width) and labels (texts,), and returns (layers,) in float64 with NaN
+    where the score is undefined. The first line of its docstring is printed wherever the score is explained.
     """
 
     def register(function: ScoreFunction) -> ScoreFunction:
@@ -77,7 +82,7 @@ def layer_score(
             blocks = evidence.blocks(JACKKNIFE_BLOCKS)
             return jackknife(lambda rows: function(states[:, rows], labels[rows]), blocks)
 
-        _add(function, estimate, name, better, paper, needs, pooling, balanced)
+        _add(function, estimate, name, better, paper, needs, pooling, balanced, from_moments)
         return function
 
     return register
@@ -91,11 +96,12 @@ def fitted_score(
     name: str | None = None,
     pooling: Pooling | None = None,
     balanced: bool = False,
+    from_moments: MomentsFunction | None = None,
 ) -> Callable[[FittedFunction], FittedFunction]:
     """Register a function of `Evidence` (and keyword `uncertainty`) that returns an `Estimate` as a layer score."""
 
     def register(function: FittedFunction) -> FittedFunction:
-        _add(function, function, name, better, paper, needs, pooling, balanced)
+        _add(function, function, name, better, paper, needs, pooling, balanced, from_moments)
         return function
 
     return register
@@ -110,6 +116,7 @@ def _add(
     needs: Needs,
     pooling: Pooling | None,
     balanced: bool,
+    from_moments: MomentsFunction | None,
 ) -> None:
     summary = (function.__doc__ or "").strip().split("\n")[0]
     if not summary:
@@ -123,5 +130,6 @@ def _add(
         balanced=balanced,
         summary=summary,
         estimate=estimate,
+        from_moments=from_moments,
     )
     LAYER_SCORES.add(score.name, score)

@@ -20,8 +20,8 @@ _CLUSTERS = 10
 def information(evidence: Evidence, *, uncertainty: bool = True) -> Estimate:
     """Mutual information, in nats, of k-means clusters and labels on unseen texts; high means that classes clump.
 
-    Ten clusters are fitted on nine tenths of the texts; the tenth that is left is given to its nearest clusters. All ten
-    folds in turn. The paper finds it near zero everywhere: clusters found without labels seldom follow them.
+    Ten clusters are fitted on nine tenths of the texts; the tenth that is left is given to its nearest clusters. All
+    ten folds in turn. The paper finds it near zero everywhere: clusters found without labels seldom follow them.
     """
     labels = torch.unique(evidence.labels, return_inverse=True)[1]
     if len(labels) < _FOLDS * _CLUSTERS:

@@ -9,9 +9,32 @@ from frostline.estimate import Estimate, from_jackknife
 from frostline.evidence import Evidence
 from frostline.scores import JACKKNIFE_BLOCKS, fitted_score
 from frostline.similarity import cka_leaving_out
+from frostline.states.moments import ClassMoments
 
 
-@fitted_score(better="high", paper="CKA with labels", needs="labels")
+def _from_moments(moments: ClassMoments) -> Tensor:
+    centred = moments.centred()
+    counts, count = centred.counts.double(), centred.count
+    share = counts / count
+    labels = torch.eye(len(counts), dtype=torch.float64) - share  # each class's centred row
+    lengths = labels.square().sum(1)
+    total = torch.einsum("lcdd->l", centred.seconds)
+    cross = centred.sums.transpose(1, 2) @ labels  # X'Y of the centred states
+    own_labels = (labels * counts[:, None]).T @ labels
+
+    def unbiased(norm: Tensor, together: Tensor, one: Tensor, two: Tensor) -> Tensor:
+        corrected = norm - count / (count - 2) * together + one * two / ((count - 1) * (count - 2))
+        return corrected / (count * (count - 3))
+
+    of_labels = (counts * lengths).sum()
+    together = torch.einsum("lcdd,c->l", centred.seconds, lengths)
+    shared = unbiased(cross.square().sum((1, 2)), together, total, of_labels)
+    own = unbiased(centred.seconds.sum(1).square().sum((1, 2)), centred.fourths, total, total)
+    target = unbiased(own_labels.square().sum(), (counts * lengths.square()).sum(), of_labels, of_labels)
+    return moments.undefined_where_constant(shared / (own.clamp(min=0) * target).sqrt())
+
+
+@fitted_score(better="high", paper="CKA with labels", needs="labels", from_moments=_from_moments)
 def label_similarity(evidence: Evidence, *, uncertainty: bool = True) -> Estimate:
     """Similarity (unbiased linear CKA) of the states with the labels; high means that the labels shape the layer.
 

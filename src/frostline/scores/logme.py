@@ -63,7 +63,8 @@ def log_evidence(states: Tensor, targets: Tensor) -> Tensor:
         - prior * weights
         - count * math.log(2 * math.pi)
     )
-    return (evidence / (2 * count)).mean()
+    value: Tensor = (evidence / (2 * count)).mean()
+    return value
 
 
 def _maximise(squares: Tensor, along: Tensor, outside: Tensor, count: int) -> tuple[Tensor, Tensor]:

@@ -11,7 +11,7 @@ from frostline.errors import MeasureError, OptionError
 from frostline.estimate import Estimate
 from frostline.evidence import Evidence
 from frostline.heads import FamilyHead, HeadKind, make_head
-from frostline.heldout import INNER_PARTS, estimate, hold_out, part_rows, predictions
+from frostline.heldout import INNER_PARTS, estimate, finite_states, hold_out, part_rows, predictions
 from frostline.probing import HeadProbes, make_targets, train_probes
 from frostline.scores import fitted_score
 
@@ -46,7 +46,7 @@ def probe_head(
         raise MeasureError("probe.head needs the encoder, whose family's head it trains, and not only its states")
     if choose_on not in ("inner", "held-out"):
         raise OptionError(f"choose_on {choose_on!r}: must be 'inner' or 'held-out'")
-    states = evidence.states[evidence.pooling].float()
+    states = finite_states(evidence, evidence.pooling).float()
     rest, held = hold_out(evidence)
     is_inner = choose_on == "inner"
     fit, check = part_rows(evidence, rest, INNER_PARTS, seed=evidence.seed) if is_inner else (rest, held)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from frostline.errors import MeasureError
 from frostline.estimate import Estimate
 from frostline.evidence import Evidence
-from frostline.heldout import estimate, hold_out, predictions
+from frostline.heldout import estimate, finite_states, hold_out, predictions
 from frostline.logistic import fit_logistic, fit_ridge
 from frostline.scores import fitted_score
 
@@ -28,14 +27,10 @@ def probe_linear(evidence: Evidence, *, uncertainty: bool = True, penalty: float
         uncertainty: resample the held-out predictions.
         penalty: on the squared weights.
     """
-    states = evidence.states[evidence.pooling]
+    states = finite_states(evidence, evidence.pooling)
     fit, held = hold_out(evidence)
     classes, codes = torch.unique(evidence.labels[fit], return_inverse=True) if evidence.has_classes else (None, None)
-    outputs = []
-    for number, layer in enumerate(states):
-        if not bool(layer.sum().isfinite()):
-            raise MeasureError(f"states of layer {number} are not finite: a probe cannot be fitted")
-        outputs.append(_fit_and_apply(layer, evidence.labels, codes, fit, held, penalty))
+    outputs = [_fit_and_apply(layer, evidence.labels, codes, fit, held, penalty) for layer in states]
     found = predictions(evidence, held, torch.stack(outputs), classes)
     return estimate([found], seed=evidence.seed, uncertainty=uncertainty)
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from frostline.estimate import Estimate
 from frostline.evidence import Evidence
-from frostline.heldout import INNER_PARTS, estimate, hold_out, part_rows, predictions
+from frostline.heldout import INNER_PARTS, estimate, finite_states, hold_out, part_rows, predictions
 from frostline.probing import LinearProbes, losses, make_targets, train_probes
 from frostline.scores import fitted_score
 
@@ -40,7 +40,7 @@ def probe_linear_paper(
         learning_rate: of Adam.
         batch: rows per step.
     """
-    states = evidence.states["all"].float()
+    states = finite_states(evidence, "all").float()
     found = []
     for seed in range(evidence.seed, evidence.seed + trials):
         rest, held = hold_out(evidence, seed=seed)

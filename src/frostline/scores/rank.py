@@ -7,9 +7,17 @@ from torch import Tensor
 
 from frostline.scores import layer_score
 from frostline.similarity import undefined_where_constant
+from frostline.states.moments import ClassMoments
 
 
-@layer_score(better="low", paper="1, section 4.3 (Zhou et al.)")
+def _from_moments(moments: ClassMoments) -> Tensor:
+    raw = moments.moved(-moments.references)  # about the origin: the states are not centred
+    squares = torch.linalg.eigvalsh(raw.seconds).clamp(min=0)
+    values = (squares.sqrt().sum(-1).square() / squares.sum(-1)).mean(-1)
+    return moments.undefined_where_constant(values)
+
+
+@layer_score(better="low", paper="1, section 4.3 (Zhou et al.)", from_moments=_from_moments)
 def rank(states: Tensor, labels: Tensor) -> Tensor:
     """Numerical rank of each class's states, averaged; low means that texts of a class look alike.
 
@@ -29,4 +37,5 @@ def _rank(states: Tensor, labels: Tensor) -> Tensor:
 def _numerical_rank(states: Tensor) -> Tensor:
     product = states.T @ states if len(states) > states.shape[1] else states @ states.T
     squares = torch.linalg.eigvalsh(product).clamp(min=0)
-    return squares.sqrt().sum().square() / squares.sum()
+    value: Tensor = squares.sqrt().sum().square() / squares.sum()
+    return value

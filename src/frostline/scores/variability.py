@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch import Tensor
 
@@ -9,11 +11,36 @@ from frostline.estimate import Estimate, jackknife
 from frostline.evidence import Evidence, divide
 from frostline.scores import JACKKNIFE_BLOCKS, fitted_score, layer_score
 from frostline.similarity import ROUNDING
+from frostline.states.moments import ClassMoments
 
 _NAN = float("nan")
 
 
-@layer_score(better="low", paper="1, section 3.1")
+def _from_moments(moments: ClassMoments, *, by_size: bool) -> Tensor:
+    """Variability of each layer, from sums: S_w from the class's second moments about its own mean."""
+    centred = moments.centred()
+    counts = centred.counts.double()
+    means = centred.sums / counts[:, None]
+    within = centred.seconds / counts[:, None, None] - means[..., :, None] * means[..., None, :]
+    size = (centred.references.square().sum(-1) + torch.einsum("lcdd->l", centred.seconds) / centred.count).sqrt()
+    centre = torch.zeros_like(means[:, 0]) if by_size else means.mean(1)
+    weights = counts / counts.sum() if by_size else torch.full_like(counts, 1 / len(counts))
+    spread = torch.einsum("c,lcde->lde", weights, within)
+    return torch.stack(
+        [_trace_ratio(means[layer] - centre[layer], size[layer], spread[layer]) for layer in range(len(means))]
+    )
+
+
+def _trace_ratio(centred_means: Tensor, size: Tensor, spread: Tensor) -> Tensor:
+    """trace(S_w pinv(S_b)) / classes in the span of the centred class means, (classes, width)."""
+    spreads, axes = _axes(centred_means, size)
+    if not len(spreads):
+        return spread.new_tensor(_NAN)
+    value: Tensor = ((axes @ spread @ axes.T).diag() / spreads.square()).sum()
+    return value
+
+
+@layer_score(better="low", paper="1, section 3.1", from_moments=partial(_from_moments, by_size=False))
 def variability(states: Tensor, labels: Tensor) -> Tensor:
     """Within-class spread over between-class spread; low means that the layer is specialised in the task.
 
@@ -30,7 +57,12 @@ def variability(states: Tensor, labels: Tensor) -> Tensor:
     return torch.stack([_ratio(layer.double(), labels, by_size=False) for layer in states])
 
 
-@layer_score(better="low", paper="1, figure 8 (neural collapse, Papyan et al.)", name="variability.collapse")
+@layer_score(
+    better="low",
+    paper="1, figure 8 (neural collapse, Papyan et al.)",
+    name="variability.collapse",
+    from_moments=partial(_from_moments, by_size=True),
+)
 def variability_collapse(states: Tensor, labels: Tensor) -> Tensor:
     """Variability with classes weighted by their size within, as in neural collapse; the same on balanced classes.
 
@@ -64,12 +96,9 @@ def _ratio(states: Tensor, labels: Tensor, *, by_size: bool) -> Tensor:
     classes = len(counts)
     means = _class_sums(states, label, classes) / counts[:, None]
     centre = states.mean(0) if by_size else means.mean(0)
-    _, spreads, axes = torch.linalg.svd(means - centre, full_matrices=False)
-    size = states.square().sum(1).mean().sqrt()
-    is_axis = (spreads > ROUNDING * size) & (spreads > ROUNDING * spreads.max())
-    if not bool(is_axis.any()):
+    spreads, axes = _axes(means - centre, states.square().sum(1).mean().sqrt())
+    if not len(spreads):
         return states.new_tensor(_NAN)
-    spreads, axes = spreads[is_axis], axes[is_axis]
     deviations = (states @ axes.T - (means @ axes.T)[label]).square()
     if by_size:
         within = deviations.mean(0) * classes
@@ -77,6 +106,13 @@ def _ratio(states: Tensor, labels: Tensor, *, by_size: bool) -> Tensor:
         within = (_class_sums(deviations, label, classes) / counts[:, None]).sum(0)
     value: Tensor = (within / spreads.square()).sum() / classes
     return value
+
+
+def _axes(centred_means: Tensor, size: Tensor) -> tuple[Tensor, Tensor]:
+    """How far, and along which axes, class means lie apart, without what is rounding for states of that size."""
+    _, spreads, axes = torch.linalg.svd(centred_means, full_matrices=False)
+    is_axis = (spreads > ROUNDING * size) & (spreads > ROUNDING * spreads.max())
+    return spreads[is_axis], axes[is_axis]
 
 
 def crossfitted(states: Tensor, labels: Tensor, thirds: Tensor) -> Tensor:

@@ -1,0 +1,142 @@
+"""Sums over texts, per layer and class, from which closed-form scores follow for data of any size.
+
+They grow batch by batch and shards can merge them: counts, sums and second moments of each class, and two sums of
+higher order that the small-sample corrections need. All are kept relative to a reference point near the mean: far from
+the origin, differences of large sums would drown in rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from frostline.encoder import Encoder
+from frostline.similarity import ROUNDING
+from frostline.states.pooled import Pooling, pooled_states
+from frostline.tokens import Tokens
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassMoments:
+    """Sums over texts x of each class, relative to the references, float64."""
+
+    counts: Tensor  # (classes,)
+    references: Tensor  # (layers, width)
+    sums: Tensor  # (layers, classes, width), of x
+    seconds: Tensor  # (layers, classes, width, width), of x x'
+    thirds: Tensor  # (layers, width), of |x|^2 x, over all classes
+    fourths: Tensor  # (layers,), of |x|^4, over all classes
+
+    @classmethod
+    def of(cls, states: Tensor, labels: Tensor, *, classes: int, references: Tensor | None = None) -> ClassMoments:
+        """The sums of one batch; references default to its means.
+
+        Args:
+            states: (layers, texts, width).
+            labels: (texts,), from 0 to classes - 1.
+            classes: how many there are in all batches together.
+            references: (layers, width).
+        """
+        points = states.double().mean(1) if references is None else references
+        relative = states.double() - points[:, None]
+        lengths = relative.square().sum(-1)
+        by_class = [relative[:, labels == label] for label in range(classes)]
+        return cls(
+            counts=torch.bincount(labels, minlength=classes),
+            references=points,
+            sums=torch.stack([part.sum(1) for part in by_class], dim=1),
+            seconds=torch.stack([part.transpose(1, 2) @ part for part in by_class], dim=1),
+            thirds=(lengths[:, None] @ relative)[:, 0],
+            fourths=lengths.square().sum(-1),
+        )
+
+    @property
+    def count(self) -> int:
+        """Texts in all."""
+        return int(self.counts.sum())
+
+    def undefined_where_constant(self, values: Tensor) -> Tensor:
+        """The values with NaN at layers where all texts have the same state up to rounding."""
+        centred = self.centred()
+        spread = torch.einsum("lcdd->l", centred.seconds) / self.count
+        size = centred.references.square().sum(-1) + spread
+        return values.masked_fill(spread <= ROUNDING**2 * size, float("nan"))
+
+    def merge(self, other: ClassMoments) -> ClassMoments:
+        """The sums of both."""
+        moved = other.moved(self.references - other.references)
+        return ClassMoments(
+            counts=self.counts + other.counts,
+            references=self.references,
+            sums=self.sums + moved.sums,
+            seconds=self.seconds + moved.seconds,
+            thirds=self.thirds + moved.thirds,
+            fourths=self.fourths + moved.fourths,
+        )
+
+    def centred(self) -> ClassMoments:
+        """The same sums relative to the mean of all texts."""
+        return self.moved(self.sums.sum(1) / self.count)
+
+    def moved(self, steps: Tensor) -> ClassMoments:
+        """The same sums relative to references that lie steps further, (layers, width)."""
+        n = self.counts.double()[:, None, None]
+        step = steps[:, None, :]
+        outer = self.sums[..., :, None] * step[..., None, :]
+        seconds = self.seconds - outer - outer.transpose(2, 3) + n * (step[..., :, None] * step[..., None, :])
+        total, second, size = self.sums.sum(1), self.seconds.sum(1), steps.square().sum(-1)
+        along = (total * steps).sum(-1)
+        lengths = torch.einsum("lcdd->l", self.seconds)
+        bent = (second @ steps[..., None])[..., 0]
+        thirds = (
+            self.thirds - 2 * bent + size[:, None] * total - (lengths - 2 * along + self.count * size)[:, None] * steps
+        )
+        fourths = (
+            self.fourths
+            - 4 * (self.thirds * steps).sum(-1)
+            + 4 * (bent * steps).sum(-1)
+            + 2 * size * lengths
+            - 4 * size * along
+            + self.count * size.square()
+        )
+        return ClassMoments(
+            counts=self.counts,
+            references=self.references + steps,
+            sums=self.sums - n[..., 0] * step,
+            seconds=seconds,
+            thirds=thirds,
+            fourths=fourths,
+        )
+
+
+def stream_moments(
+    encoder: Encoder,
+    chunks: Iterable[tuple[Tokens, Tensor]],
+    *,
+    classes: int,
+    pooling: Pooling = "mean",
+    progress: Callable[[int], None] | None = None,
+) -> ClassMoments:
+    """The sums over any number of texts, of which only one chunk's states are held at a time.
+
+    Args:
+        encoder: whose states.
+        chunks: tokens and labels of some texts at a time.
+        classes: how many there are.
+        pooling: one vector per text.
+        progress: told how many texts are done.
+    """
+    found: ClassMoments | None = None
+    for tokens, labels in chunks:
+        states = pooled_states(encoder, tokens, poolings=[pooling])[pooling]
+        points = None if found is None else found.references
+        batch = ClassMoments.of(states, labels, classes=classes, references=points)
+        found = batch if found is None else found.merge(batch)
+        if progress is not None:
+            progress(found.count)
+    if found is None:
+        raise ValueError("no texts")
+    return found
