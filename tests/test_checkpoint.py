@@ -127,7 +127,7 @@ BROKEN = {
     "config is not JSON": (lambda f: (f / "config.json").write_text("{"), "config.json: not valid JSON"),
     "config is a list": (lambda f: (f / "config.json").write_text("[]"), "must hold a JSON object, not a list"),
     "config is binary": (lambda f: (f / "config.json").write_bytes(b"\xff\xfe\x00"), "config.json: not valid JSON"),
-    "no weights": (lambda f: (f / "model.safetensors").unlink(), "holds no weights, and weights are read from"),
+    "no weights": (lambda f: (f / "model.safetensors").unlink(), "holds no safetensors, and weights are read from"),
     "pickle only": (pickle_only, "holds only pytorch_model.bin, and weights are read from safetensors only"),
     "remote code": (
         lambda f: edit_config(f, auto_map={"AutoModel": "modeling_x.X"}),
@@ -152,6 +152,17 @@ BROKEN = {
     "NaN in the weights": (spoil_weight, "encoder.layer.1.output.dense.weight holds NaN or infinite values"),
     "no tokenizer": (remove_tokenizer, "has no tokenizer"),
     "broken tokenizer": (lambda f: (f / "tokenizer.json").write_text("{}"), "the tokenizer cannot be loaded"),
+    "architecture is a list": (lambda f: edit_config(f, model_type=["bert"]), "architecture ['bert'] is not supported"),
+    "no layers": (lambda f: edit_config(f, num_hidden_layers=0), "num_hidden_layers is 0 in config.json"),
+    "fewer than no layers": (lambda f: edit_config(f, num_hidden_layers=-1), "num_hidden_layers is -1 in config.json"),
+    "attention from the hub": (
+        lambda f: edit_config(f, _attn_implementation="someone/attention-kernel"),
+        "_attn_implementation is 'someone/attention-kernel' in config.json; only eager and sdpa are run",
+    ),
+    "an adapter beside the model": (
+        lambda f: (f / "adapter_config.json").write_text("{}"),
+        "holds a PEFT adapter (adapter_config.json)",
+    ),
     "decoder": (lambda f: edit_config(f, is_decoder=True), "configured as a decoder"),
 }
 
@@ -232,3 +243,53 @@ def test_tokens_fit_the_position_table_of_every_family():
         if name != "modernbert":  # rotary positions reach further than the table
             with pytest.raises(IndexError):
                 encoder.embed(random_tokens((limit + 1,)), encoder.layout(random_tokens((limit + 1,))))
+
+
+def test_a_roberta_without_padding_token_is_refused(tmp_path):
+    save_tiny(tmp_path, "roberta")
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**config, "pad_token_id": None}))
+    with pytest.raises(EncoderError, match="no pad_token_id"):
+        load_encoder(tmp_path)
+
+
+def test_a_tokenizer_of_another_model_is_told(folder):
+    weights = load_file(folder / "model.safetensors")
+    weights["embeddings.word_embeddings.weight"] = weights["embeddings.word_embeddings.weight"][:50].clone()
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    edit_config(folder, vocab_size=50)
+    with pytest.raises(EncoderError, match=r"gives token \d+, but the model knows tokens below 50"):
+        load_encoder(folder).tokenize(["zzz"])
+
+
+def test_a_limit_that_is_not_a_number_is_passed_over(folder):
+    tokenizer = json.loads((folder / "tokenizer_config.json").read_text())
+    (folder / "tokenizer_config.json").write_text(json.dumps({**tokenizer, "model_max_length": "many"}))
+    assert load_encoder(folder).max_length == 64
+
+
+def test_the_sentencepiece_model_is_part_of_the_revision(folder):
+    before = load_encoder(folder).revision
+    (folder / "spm.model").write_bytes(b"other pieces")
+    assert load_encoder(folder).revision != before
+
+
+def test_a_pickle_beside_the_weights_is_never_opened(folder):
+    marker = folder / "it-ran"
+
+    class Attack:
+        def __reduce__(self):
+            return (open, (str(marker), "w"))
+
+    import pickle
+
+    for name in ("pytorch_model.bin", "training_args.bin"):
+        (folder / name).write_bytes(pickle.dumps(Attack()))
+    load_encoder(folder)
+    assert not marker.exists()
+
+
+def test_a_name_too_long_for_a_path_is_one_line():
+    with pytest.raises((EncoderError, FetchError)) as caught:
+        load_encoder("m" * 300)
+    assert "\n" not in str(caught.value)

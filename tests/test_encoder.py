@@ -162,6 +162,81 @@ def test_gradients_of_packed_layers_equal_those_of_stock_layers(name):
         torch.testing.assert_close(packed[key], value, atol=1e-6, rtol=1e-4)
 
 
+@pytest.mark.parametrize("name", [name for name, family in FAMILIES.items() if family.can_pack])
+@pytest.mark.parametrize("which", ["attention", "project", "down"])
+def test_packed_layers_drop_what_the_stock_layers_drop(name, which):
+    """With everything dropped at one place, both ways are exact, so they can be compared."""
+    encoder, tokens = tiny_encoder(name), random_tokens()
+    layer = encoder.family.layers(encoder.model)[0]
+    for module in layer.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+    before = encoder.family.parts(layer)
+    holders = [module for module in layer.modules() if isinstance(module, torch.nn.Dropout)]
+    for holder in holders:
+        holder.p = 1.0
+        dropped = encoder.family.parts(layer)
+        if getattr(dropped, f"{which}_dropout") == 1.0 and getattr(before, f"{which}_dropout") == 0.0:
+            break
+        holder.p = 0.0
+    else:
+        assert (name, which) in {("distilbert", "project"), ("albert", "down")}  # these have none there
+        return
+    encoder.model.train()
+    layout = encoder.layout(tokens)
+    with torch.inference_mode():
+        start = torch.randn(layout.tokens, encoder.width, generator=torch.Generator().manual_seed(0))
+        packed = encoder.run(start, layout, 1, 1)
+        stock = encoder.run(start, layout, 1, 1, padded=True)
+    torch.testing.assert_close(packed, stock, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_every_projection_and_norm_that_a_family_names_is_there(name):
+    encoder = tiny_encoder(name)
+    for number, layer in enumerate(encoder.family.layers(encoder.model)):
+        for path in encoder.family.projections.values():
+            assert isinstance(layer.get_submodule(path), torch.nn.Linear)
+        for part, path in encoder.family.norms.items():
+            module = layer.get_submodule(path)
+            is_missing_first = name == "modernbert" and number == 0 and part == "attention"
+            assert "Norm" in type(module).__name__ or is_missing_first
+
+
+def test_token_types_that_a_model_cannot_tell_apart_are_ignored():
+    encoder, tokens = tiny_encoder("roberta"), random_tokens()
+    typed = Tokens(ids=tokens.ids, types=np.ones_like(tokens.ids), lengths=tokens.lengths, truncated=0)
+    layout = encoder.layout(tokens)
+    assert torch.equal(encoder.embed(typed, layout), encoder.embed(tokens, layout))
+
+
+def test_states_of_chosen_layers_for_a_batch_of_texts(tmp_path):
+    from tests.tiny import save_tiny
+
+    from frostline.checkpoint import load_encoder
+
+    encoder = load_encoder(save_tiny(tmp_path))
+    texts = ["ice and snow", "sun", "a long thaw in March"]
+    found = encoder.encode(texts, layers=[0, 3])
+    assert list(found) == [0, 3]
+    for row, text in enumerate(texts):
+        with torch.inference_mode():
+            out = encoder.model(**encoder.tokenizer(text, return_tensors="pt"), output_hidden_states=True)
+        for layer in (0, 3):
+            torch.testing.assert_close(found[layer][row], out.hidden_states[layer][0], atol=1e-5, rtol=0)
+    assert list(encoder.encode(texts)) == [0, 1, 2, 3, 4]
+    with pytest.raises(OptionError, match=r"layer 9: .* has states 0\.\.4"):
+        encoder.encode(texts, layers=[9])
+
+
+def test_half_precision_states_are_pooled_without_overflow():
+    from frostline.states.pooled import pooled_states
+
+    encoder = Encoder(tiny_model("bert").half())
+    tokens = random_tokens((60, 50))
+    assert pooled_states(encoder, tokens)["mean"].isfinite().all()
+
+
 def test_layers_that_do_not_exist_are_refused():
     encoder, tokens = tiny_encoder("bert"), random_tokens()
     layout = encoder.layout(tokens)

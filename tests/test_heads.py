@@ -142,6 +142,16 @@ def test_the_final_norm_of_a_head_is_always_the_pretrained_one(layer):
     assert torch.equal(head["model.final_norm.weight"], encoder.model.final_norm.weight)
 
 
+def test_the_classifier_of_another_task_is_never_taken_over(tmp_path):
+    torch.manual_seed(0)
+    tuned = transformers.AutoModelForSequenceClassification.from_config(CONFIGS["roberta"])
+    tuned.save_pretrained(tmp_path)
+    head = make_head(Encoder(tuned.roberta, folder=tmp_path), labels=2).stock.state_dict()
+    theirs = tuned.state_dict()
+    assert head["classifier.out_proj.weight"].shape == theirs["classifier.out_proj.weight"].shape
+    assert not torch.equal(head["classifier.out_proj.weight"], theirs["classifier.out_proj.weight"])
+
+
 def test_a_head_owns_its_weights():
     encoder = tiny_encoder("bert")
     before = encoder.model.pooler.dense.weight.clone()

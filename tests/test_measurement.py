@@ -263,11 +263,12 @@ def test_a_class_with_one_text_is_said(folder):
     assert any("a class has only one text" in note for note in found.notes)
 
 
-def test_more_classes_than_texts_per_class_still_measure(folder):
+def test_as_many_classes_as_texts_are_undefined(folder):
     many = dataclasses.replace(make_split(20), labels=tuple(range(20)))
     task = make_task(train=many, label_names=tuple(f"class {number}" for number in range(20)))
     found = measure(folder, task, scores=["variability"], uncertainty=False)
-    assert all(value == pytest.approx(0, abs=1e-9) for value in found["variability"].values if value is not None)
+    assert found["variability"].values == (None,) * 5
+    assert found["variability"].best is None
 
 
 def test_a_score_that_was_not_measured_is_named(folder):
@@ -288,3 +289,21 @@ def test_a_default_score_that_the_rows_do_not_allow_is_left_out_and_said(folder)
     assert any(note.startswith("probe.linear left out: ") for note in found.notes)
     with pytest.raises(MeasureError, match="needs 10"):
         measure(folder, make_task(40), scores=["probe.linear"])
+
+
+def test_classes_that_the_sample_missed_are_named(folder):
+    rare = dataclasses.replace(make_split(302), labels=(*([0] * 200), *([1] * 100), 2, 2))
+    task = make_task(train=rare, label_names=("cold", "warm", "rare"))
+    found = measure(folder, task, examples=60, scores=["variability"])
+    assert "not among the 60 texts, so not measured: rare" in found.notes
+
+
+def test_examples_count_rows_also_for_multiple_choice(folder):
+    questions = Split(
+        texts=tuple(f"cold or warm, {row}" for row in range(20)),
+        choices=tuple((COLD[row % 5], WARM[row % 5]) for row in range(20)),
+        labels=tuple(row % 2 for row in range(20)),
+        rows=tuple(range(1, 21)),
+    )
+    task = make_task(kind="multiple choice", label_names=("1", "2"), train=questions, validation=None, test=None)
+    assert measure(folder, task, examples=12, scores=["variability"]).examples == 12

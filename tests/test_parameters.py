@@ -8,6 +8,7 @@ import transformers
 from tests.tiny import ALL_CONFIGS, DEPTH
 
 from frostline.encoder import unroll
+from frostline.errors import OptionError
 from frostline.heads import make_head
 from frostline.parameters import count_parameters
 from frostline.records import Plan
@@ -78,18 +79,22 @@ def test_counts_without_weights_equal_counts_of_a_loaded_encoder(name):
     from tests.tiny import tiny_encoder
 
     encoder = unroll(tiny_encoder(name))
-    counts = count_parameters(ALL_CONFIGS[name], labels=3, unrolled=True)
+    counts = count_parameters(ALL_CONFIGS[name], labels=3)
     parts = encoder.parts()
     assert counts.embeddings == sum(value.numel() for value in parts.embeddings.values())
-    assert list(counts.layers) == [sum(value.numel() for value in layer.values()) for layer in parts.layers]
+    assert list(counts.unrolled) == [sum(value.numel() for value in layer.values()) for layer in parts.layers]
     assert counts.head == sum(value.numel() for value in make_head(encoder, labels=3).parameters())
 
 
 def test_what_albert_shares_is_counted_once_until_it_is_unrolled():
-    shared = count_parameters(ALL_CONFIGS["albert"], labels=2)
-    unrolled = count_parameters(ALL_CONFIGS["albert"], labels=2, unrolled=True)
-    assert shared.layers[1:] == (0, 0, 0)
-    assert unrolled.layers == (shared.layers[0],) * DEPTH
+    counts = count_parameters(ALL_CONFIGS["albert"], labels=2)
+    layer = counts.layers[0]
+    assert counts.layers == (layer, 0, 0, 0)
+    assert counts.unrolled == (layer,) * DEPTH
+    assert counts.trainable(Plan.full(DEPTH)) == counts.kept(Plan.full(DEPTH)) == counts.total
+    assert counts.trainable(Plan.span(3, 4, 4)) == 2 * layer + counts.head
+    assert counts.kept(Plan.span(3, 4, 4)) == counts.embeddings + 4 * layer + counts.head
+    assert counts.kept(Plan(layers=(), head=2)) == counts.embeddings + layer + counts.head
     assert count_parameters(ALL_CONFIGS["albert two groups"]).layers[1::2] == (0, 0)
 
 
@@ -98,3 +103,10 @@ def test_counting_allocates_nothing_and_draws_nothing_from_the_random_state():
     huge = transformers.BertConfig(num_hidden_layers=24, hidden_size=16384, num_attention_heads=64)
     assert count_parameters(huge, labels=2).total > 20e9  # 90 GB in float32
     assert torch.equal(before, torch.get_rng_state())
+
+
+def test_a_plan_deeper_than_the_encoder_is_refused():
+    counts = count_parameters(ALL_CONFIGS["bert"])
+    for count in (counts.kept, counts.trainable):
+        with pytest.raises(OptionError, match=r"plan \(3, 6, 6\): the encoder has layers 1\.\.4"):
+            count(Plan.span(3, 6, 6))

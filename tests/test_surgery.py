@@ -103,6 +103,33 @@ def test_the_same_seed_gives_a_layer_the_same_weights_in_every_selection():
     assert not torch.equal(alone["encoder.layer.2.output.dense.weight"], other["encoder.layer.2.output.dense.weight"])
 
 
+def test_a_moved_convolution_is_reinitialised_with_its_layer():
+    encoder = permute(tiny_encoder("deberta-v2 convolution"), [2, 1, 3, 4])
+    before = encoder.model.encoder.conv.conv.weight.clone()
+    assert torch.equal(reinitialise(encoder, [1], seed=0).model.encoder.conv.conv.weight, before)
+    assert not torch.equal(reinitialise(encoder, [2], seed=0).model.encoder.conv.conv.weight, before)
+
+
+@pytest.mark.parametrize("name", ["bert", "albert"])
+def test_the_pretrained_pooler_stays_with_the_layer_that_it_was_trained_on(name):
+    encoder = tiny_encoder(name)
+    assert encoder.has_pretrained_pooler
+    assert skip(encoder, 2, 3).has_pretrained_pooler
+    assert reinitialise(encoder, [2], seed=0).has_pretrained_pooler
+    assert not truncate(encoder, 2).has_pretrained_pooler
+    assert not permute(encoder, [1, 2, 4, 3]).has_pretrained_pooler
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_surgery_changes_the_revision(operation):
+    encoder = tiny_encoder("bert")
+    encoder.revision = "abc"
+    changed = OPERATIONS[operation](encoder).revision
+    assert changed.startswith("abc+")
+    assert changed == OPERATIONS[operation](encoder).revision
+    assert encoder.revision == "abc"
+
+
 def test_two_layers_get_different_weights():
     parts = reinitialise(tiny_encoder("bert"), [1, 2], seed=0).parts()
     one, two = parts.layers[0]["encoder.layer.0.output.dense.weight"], parts.layers[1]

@@ -23,6 +23,8 @@ EMBEDDED_NAME = "all-MiniLM-L6-v2"
 
 # All that an encoder needs, and nothing that could be code or a pickle.
 _WANTED_FILES = ["*.json", "*.safetensors", "*.txt", "*.model"]
+_DEPTH_KEYS = ("num_hidden_layers", "n_layers")
+_ATTENTION_KEYS = ("_attn_implementation", "attn_implementation", "_attn_implementation_internal")
 _TOKENIZER_FILES = ["tokenizer.json", "vocab.txt", "vocab.json", "spm.model", "spiece.model", "sentencepiece.bpe.model"]
 
 
@@ -38,8 +40,8 @@ def load_encoder(
     """
     folder, name, revision = _locate(model, revision)
     config = read_config(folder, name)
+    _check_config(config, name)
     _check_files(folder, name)
-    _check_family(config, name)
     with _quiet_transformers():
         loaded, has_pooler = _load_weights(folder, name)
         tokenizer = _load_tokenizer(folder, name)
@@ -56,7 +58,7 @@ def load_encoder(
 def fingerprint(folder: Path) -> str:
     """What identifies a local model: a hash over its configuration, tokenizer and weights."""
     digest = hashlib.sha256()
-    for path in sorted([*folder.glob("*.safetensors"), *folder.glob("*.json"), *folder.glob("*.txt")]):
+    for path in sorted(path for pattern in _WANTED_FILES for path in folder.glob(pattern)):
         digest.update(f"{path.name}:{path.stat().st_size}\n".encode())
         with path.open("rb") as file:
             while block := file.read(1 << 22):
@@ -94,9 +96,13 @@ def _locate(model: str | Path | None, revision: str | None) -> tuple[Path, str, 
     if not str(model).strip():
         raise EncoderError("model '': no such folder; leave it out to use the embedded default")
     path = Path(model).expanduser()
-    if path.is_dir():
+    try:
+        is_folder, is_file = path.is_dir(), path.is_file()
+    except OSError as error:  # a name too long for the file system, a folder that may not be looked into
+        raise EncoderError(f"model {str(model)[:60]!r}: not a folder ({error.strerror})") from None
+    if is_folder:
         return path, str(model), None
-    if path.is_file():
+    if is_file:
         raise EncoderError(f"{model}: is a file; give the folder that holds config.json and the weights")
     if isinstance(model, Path) or _looks_like_a_path(model):
         raise EncoderError(
@@ -132,11 +138,18 @@ def _download(model: str, revision: str | None) -> Path:
         ) from error
 
 
-def _check_family(config: dict[str, Any], name: str) -> None:
+def _check_config(config: dict[str, Any], name: str) -> None:
     kind = config.get("model_type")
-    if kind not in FAMILIES:
+    if not isinstance(kind, str) or kind not in FAMILIES:
         known = ", ".join(FAMILIES)
         raise EncoderError(f"{name}: architecture {kind!r} is not supported; supported model types: {known}")
+    for key in _DEPTH_KEYS:
+        if key in config and not (isinstance(config[key], int) and config[key] >= 1):
+            raise EncoderError(f"{name}: {key} is {config[key]!r} in config.json; at least 1 layer is needed")
+    for key in _ATTENTION_KEYS:
+        if config.get(key) not in (None, "eager", "sdpa"):
+            # Other names may stand for code that transformers would fetch from the hub.
+            raise EncoderError(f"{name}: {key} is {config[key]!r} in config.json; only eager and sdpa are run")
 
 
 def _check_files(folder: Path, name: str) -> None:
@@ -144,11 +157,13 @@ def _check_files(folder: Path, name: str) -> None:
         others = sorted(
             path.name for pattern in ("*.bin", "*.pt", "*.h5", "*.msgpack") for path in folder.glob(pattern)
         )
-        found = f"only {others[0]}" if others else "no weights"
+        found = f"only {others[0]}" if others else "no safetensors"
         raise EncoderError(
             f"{name}: holds {found}, and weights are read from safetensors only; "
             "load it with transformers and save_pretrained it again"
         )
+    if (folder / "adapter_config.json").is_file():
+        raise EncoderError(f"{name}: holds a PEFT adapter (adapter_config.json); merge it into the model and save that")
     if not any((folder / file).is_file() for file in _TOKENIZER_FILES):
         raise EncoderError(
             f"{name}: has no tokenizer ({', '.join(_TOKENIZER_FILES[:3])}, ...); save it beside the model"

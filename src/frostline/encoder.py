@@ -19,7 +19,7 @@ from frostline import packed
 from frostline.errors import EncoderError, OptionError
 from frostline.families import FAMILIES
 from frostline.layout import Layout
-from frostline.parameters import Parts, find, parts_of
+from frostline.parts import Parts, find, parts_of
 from frostline.tokens import Tokens, tokenize
 
 if TYPE_CHECKING:
@@ -57,6 +57,8 @@ class Encoder:
         self.family: Family = FAMILIES[model.config.model_type]
         if reason := self.family.check(model.config):
             raise EncoderError(f"{name}: {reason}")
+        if self.family.depth(model.config) < 1:
+            raise EncoderError(f"{name}: has no layers")
         self.model = model.eval()
         self.tokenizer = tokenizer
         self.name = name
@@ -101,7 +103,7 @@ class Encoder:
     def max_length(self) -> int:
         """The most tokens a text may have."""
         limits = [self.family.max_length(self.config), getattr(self.tokenizer, "model_max_length", None)]
-        return min([limit for limit in limits if limit is not None] or [LONGEST_BY_DEFAULT])
+        return min([int(limit) for limit in limits if isinstance(limit, int | float)] or [LONGEST_BY_DEFAULT])
 
     @property
     def default_length(self) -> int:
@@ -150,7 +152,42 @@ class Encoder:
             raise EncoderError(f"{self.name}: has no tokenizer; give one with the model")
         if max_length is not None and max_length > self.max_length:
             raise OptionError(f"max length {max_length}: {self.name} takes at most {self.max_length} tokens")
-        return tokenize(self.tokenizer, texts, pairs, max_length=max_length or self.default_length)
+        limit = self.default_length if max_length is None else max_length
+        tokens = tokenize(self.tokenizer, texts, pairs, max_length=limit)
+        if int(tokens.ids.max()) >= self.config.vocab_size:
+            raise EncoderError(
+                f"{self.name}: the tokenizer gives token {int(tokens.ids.max())}, but the model knows tokens below "
+                f"{self.config.vocab_size}; they do not belong together"
+            )
+        return tokens
+
+    def encode(
+        self,
+        texts: Sequence[str],
+        pairs: Sequence[str] | None = None,
+        *,
+        layers: Sequence[int] | None = None,
+        max_length: int | None = None,
+    ) -> dict[int, list[Tensor]]:
+        """The token states of texts at chosen layers: for each layer a list with one (tokens, width) per text.
+
+        Args:
+            texts: a batch of texts.
+            pairs: their second texts, if they are pairs.
+            layers: which states, 0..L; all of them if not given.
+            max_length: cut texts at this many tokens.
+        """
+        wanted = range(self.depth + 1) if layers is None else layers
+        for layer in wanted:
+            if not 0 <= layer <= self.depth:
+                raise OptionError(f"layer {layer}: {self.name} has states 0..{self.depth}")
+        tokens = self.tokenize(texts, pairs, max_length=max_length)
+        out: dict[int, list[Tensor]] = {}
+        with torch.inference_mode():
+            for layer, states in enumerate(self.states(tokens, self.layout(tokens))):
+                if layer in wanted:
+                    out[layer] = list(torch.split(states, tokens.lengths.tolist()))
+        return out
 
     def layout(self, tokens: Tokens) -> Layout:
         """Where each text's tokens lie."""

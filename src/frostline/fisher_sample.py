@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from frostline.encoder import Encoder
-from frostline.errors import MeasureError
+from frostline.errors import MeasureError, OptionError
 from frostline.evidence import Evidence
 from frostline.fisher_answers import Label, answer_weights
 from frostline.fisher_squares import TOKENS_PER_BATCH, LayerSquares, squared_gradients
@@ -23,6 +23,9 @@ class FisherSample:
         encoder, tokens = evidence.encoder, evidence.tokens
         if encoder is None or tokens is None:
             raise MeasureError("Fisher scores need the encoder and the tokens of the texts, not only their states")
+        for name, value in (("examples", examples), ("heads", heads)):
+            if value < 1:
+                raise OptionError(f"{name} {value}: at least 1 is needed")
         is_choice = evidence.kind == "multiple choice"
         unit = torch.unique(evidence.groups, return_inverse=True)[1] if is_choice else torch.arange(len(evidence))
         source = torch.Generator().manual_seed(evidence.seed)
@@ -35,10 +38,13 @@ class FisherSample:
         self._label = label
         self._example = torch.unique(unit[rows], return_inverse=True)[1]
         self._labels = taken.labels
-        classes = torch.unique(evidence.labels)
+        outputs = 1
         if evidence.kind == "classification":
+            classes = torch.unique(evidence.labels)
+            outputs = len(classes)
+            if outputs < 2:
+                raise MeasureError("Fisher scores need rows of at least two classes, and all rows are of one")
             self._labels = torch.searchsorted(classes, taken.labels)
-        outputs = len(classes) if evidence.kind == "classification" else 1
         self._heads = [
             _fresh_head(encoder, evidence.kind, outputs, seed=evidence.seed * heads + number) for number in range(heads)
         ]

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from frostline.encoder import Encoder, unroll
 from frostline.fisher_spans import Spans
 from frostline.layout import Layout
-from frostline.parameters import Named
+from frostline.parts import Named
 from frostline.tokens import Ints, Tokens
 
 # (heads, directions, tokens, width): what to follow back from the last layer's output for the texts of a batch,

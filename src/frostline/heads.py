@@ -14,7 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from frostline.errors import EncoderError
-from frostline.parameters import find
+from frostline.families import FAMILIES
+from frostline.parts import find
 
 if TYPE_CHECKING:
     from frostline.encoder import Encoder
@@ -28,7 +29,6 @@ class GivenStates(nn.Module):
 
     def __init__(self, family: Family, model: Model) -> None:
         super().__init__()
-        self._family = family
         self._pooler = family.pooler_path
         self._norm = family.final_norm_path
         for path in (self._pooler, self._norm):
@@ -61,11 +61,7 @@ class FamilyHead(nn.Module):
     def reads_first_token_only(self) -> bool:
         """Whether the first token's state is all that the head looks at."""
         config = self.stock.config
-        if config.model_type == "modernbert":
-            return bool(config.classifier_pooling == "cls")
-        if config.model_type == "electra" and self.kind == "multiple choice":
-            return bool(config.summary_type == "first")
-        return True
+        return FAMILIES[config.model_type].head_reads_first_token_only(config, self.kind)
 
     def forward(self, states: Tensor, mask: Tensor | None = None) -> Tensor:
         """Logits from the states of the layer at which the head reads, before any final norm.
@@ -108,8 +104,6 @@ def family_head(config: Config, *, labels: int, kind: HeadKind = "classification
         kind: of task.
     """
     import transformers
-
-    from frostline.families import FAMILIES
 
     family = FAMILIES[config.model_type]
     if kind == "multiple choice" and not family.has_multiple_choice:

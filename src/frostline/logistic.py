@@ -16,11 +16,12 @@ from torch import Tensor
 
 # A state's entry that varies by no more than this share of its size, or of the largest entry's spread, is rounding.
 _ROUNDING = 1e-6
-_MEMORY = 10
+_BLOCK = 256
+_MEMORY = 5
 _MOST_STEPS = 500
 _PATIENCE = 20
 _MOST_TRIES = 20
-_FLATTER = 0.1
+_FLATTER = 0.3
 _MOVED = 1.5
 
 _Move = tuple[Tensor, Tensor, Tensor]  # of the weights, the gradient's answer, one over their product
@@ -117,7 +118,9 @@ def _standardise(states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     rest = inner.mean(0)  # what rounding left of the mean
     inner -= rest
     centre = centre + rest
-    scale = inner.square().mean(0).sqrt()
+    # A block at a time: memory for all squares at once would have to be fetched anew for every layer.
+    squares = torch.stack([torch.linalg.vecdot(block, block, dim=0) for block in inner.split(_BLOCK)])
+    scale = (squares.sum(0) / rows).sqrt()
     is_constant = scale <= _ROUNDING * torch.maximum(centre.abs(), scale.max())
     inverse_scale = torch.where(is_constant, 0.0, 1 / scale)
     inner *= inverse_scale
@@ -174,7 +177,9 @@ class _BinaryCurvature:
         if not 1 / _MOVED < mean / self._mean < _MOVED:
             self._mean = mean
             self._factor = torch.linalg.cholesky(mean * self._gram + self._penalty.diag())
-        return torch.cholesky_solve(gradient, self._factor)
+        # Two triangular solves: cholesky_solve starts threads for a single column, which cost more than the column.
+        half = torch.linalg.solve_triangular(self._factor, gradient, upper=False)
+        return torch.linalg.solve_triangular(self._factor.mT, half, upper=True)
 
 
 class _ClassCurvature:
@@ -269,7 +274,7 @@ def _dot(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _length(loss: _Loss, weights: Tensor, logits: Tensor, direction: Tensor, towards: Tensor, *, slope: float) -> float:
-    """How far to go along the direction: to where the slope is a tenth of what it is here.
+    """How far to go along the direction: to where the slope is a fraction of what it is here.
 
     The logits along the line are known, so that a trial costs no product with the states. The loss is convex: its
     slope only rises, and the place is found by false position between too short and too far.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -83,7 +84,7 @@ def measure(
     task = task if isinstance(task, Task) else load_task("movies" if task is None else task, seed=seed)
     chosen, notes = _choose(scores, task, stream=stream)
     encoder = encoder if isinstance(encoder, Encoder) else load_encoder(encoder)
-    split = sample(_rows_of(task, rows), examples, seed=seed).as_rows()
+    split = _draw(_rows_of(task, rows), examples, seed=seed)
     if task.kind != "regression" and len(set(split.labels)) < 2:
         raise MeasureError(f"{task.name}: the {len(split)} sampled rows are all of one class; raise --examples")
     tell = progress or (lambda what, done, total: None)
@@ -136,7 +137,7 @@ def measure(
         scores=found,
         similarity=matrices,
         agreement=tuple(one.to_json() for one in agreements({name: one.values for name, one in found.items()})),
-        notes=(*task.notes, *notes, *_notes(encoder, split, task.kind != "regression", rows, truncated, limit)),
+        notes=(*task.notes, *notes, *_notes(encoder, task, split, rows, truncated, limit)),
         seconds={"states": round(passed - started, 3), "scores": round(time.perf_counter() - passed, 3)},
     )
 
@@ -171,6 +172,12 @@ def _rows_of(task: Task, rows: Rows) -> Split:
     if split is None:
         raise OptionError(f"{task.name}: has no {rows} rows")
     return split
+
+
+def _draw(split: Split, examples: int, *, seed: int) -> Split:
+    """At most that many rows; a question with its choices counts as many rows as it has choices."""
+    per_question = max(map(len, split.choices)) if split.choices else 1
+    return sample(split, max(1, examples // per_question), seed=seed).as_rows()
 
 
 def _evidence(
@@ -310,8 +317,9 @@ def _similarity(evidence: Evidence) -> dict[str, Matrix]:
     }
 
 
-def _notes(encoder: Encoder, split: Split, has_classes: bool, rows: Rows, truncated: int, limit: int) -> list[str]:
+def _notes(encoder: Encoder, task: Task, split: Split, rows: Rows, truncated: int, limit: int) -> list[str]:
     notes, count = [], len(split)
+    sizes = Counter(split.labels) if task.kind != "regression" else Counter()
     if truncated:
         notes.append(f"{truncated:,} of {count:,} texts were longer than {limit} tokens and cut")
     if count < _TOO_FEW:
@@ -319,7 +327,11 @@ def _notes(encoder: Encoder, split: Split, has_classes: bool, rows: Rows, trunca
             f"{count:,} texts are few for width {encoder.width}: variability comes out too low, "
             "and the best layer may change with more"
         )
-    if has_classes and min(split.labels.count(label) for label in set(split.labels)) == 1:
+    if task.kind == "classification":
+        absent = [name for label, name in enumerate(task.label_names) if label not in sizes]
+        if absent:
+            notes.append(f"not among the {count:,} texts, so not measured: {', '.join(absent)}")
+    if sizes and min(sizes.values()) == 1:
         notes.append("a class has only one text, which has no spread: scores of spread come out too low")
     if encoder.depth < 3:
         notes.append(f"{encoder.depth} layers are too few for a smoothness")

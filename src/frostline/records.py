@@ -31,6 +31,8 @@ class Plan:
     @classmethod
     def span(cls, bottom: int, top: int, head: int, *, embeddings: bool = False, because: str = "") -> Plan:
         """The plan (bottom, top, head): layers bottom..top train, the head reads at head."""
+        if bottom > top:
+            raise OptionError(f"plan ({bottom}, {top}, {head}): the bottom layer lies above the top one")
         return cls(layers=tuple(range(bottom, top + 1)), head=head, embeddings=embeddings, because=because)
 
     @classmethod

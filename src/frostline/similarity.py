@@ -16,8 +16,7 @@ from torch import Tensor
 
 from frostline.errors import MeasureError
 
-# Float32 states that differ by no more than this share of their size are the same state up to rounding.
-ROUNDING = 1e-6
+_STEPS = 8  # differences of no more than so many steps of the number format are rounding
 _GRAM_MEMORY = 1 << 30  # bytes that n x n matrices of all layers may take
 
 
@@ -110,10 +109,16 @@ def _self_hsic(centred: Tensor, norms: Tensor, states: Tensor, *, unbiased: bool
     return torch.where(is_constant(centred, states) | (own <= 0), float("nan"), own)
 
 
+def rounding(dtype: torch.dtype) -> float:
+    """The share of a number's size below which differences mean nothing; states are computed in single precision."""
+    return _STEPS * torch.finfo(dtype).eps
+
+
 def is_constant(centred: Tensor, states: Tensor) -> Tensor:
-    """(layers,): whether all texts have the same state up to rounding."""
-    spread = centred.square().mean((1, 2), dtype=torch.float64)
-    return spread <= ROUNDING**2 * states.square().mean((1, 2), dtype=torch.float64)
+    """(layers,): whether all texts have the same state up to rounding, in every dimension."""
+    spread = centred.square().mean(1, dtype=torch.float64)
+    size = states.square().mean(1, dtype=torch.float64)
+    return (spread <= rounding(states.dtype) ** 2 * size).all(1)
 
 
 def undefined_where_constant(values: Tensor, states: Tensor) -> Tensor:
@@ -137,6 +142,9 @@ def hsic_leaving_out(one: Tensor, two: Tensor, blocks: Tensor | None) -> Tensor:
         two: (texts, width of the other).
         blocks: (texts,), the block of each text from 0; None leaves out nothing.
     """
+    fewest = len(one) - (0 if blocks is None else int(torch.bincount(blocks).max()))
+    if fewest < 4:
+        raise MeasureError(f"similarity needs at least 4 texts after leaving some out, but got {fewest} of {len(one)}")
     x, y = _centred(one[None])[0], _centred(two[None])[0]
     of_block = torch.zeros(len(x), 0) if blocks is None else torch.nn.functional.one_hot(blocks).double()
     left_out = torch.cat([torch.zeros(len(x), 1, dtype=torch.float64), of_block], dim=1)  # (texts, 1 + blocks)

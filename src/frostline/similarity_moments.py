@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from frostline.errors import MeasureError
-from frostline.similarity import ROUNDING, hsic_from_sums
+from frostline.similarity import hsic_from_sums, rounding
 
 Pair = tuple[int, int]
 
@@ -118,10 +118,15 @@ class SimilarityMoments:
         every = range(len(self.sums))
         cross = torch.stack([torch.stack([centred._product(a, b).square().sum() for b in every]) for a in every])
         shared = hsic_from_sums(cross, centred.joint, centred.lengths, centred.lengths, self.count, unbiased=unbiased)
-        size = torch.stack([point.square().sum() for point in centred.references]) + centred.lengths / self.count
-        is_constant = centred.lengths / self.count <= ROUNDING**2 * size
+        is_constant = torch.stack([centred._is_constant(layer) for layer in every])
         own = torch.where(is_constant | (shared.diag() <= 0), float("nan"), shared.diag())
         return shared / torch.outer(own, own).sqrt()
+
+    def _is_constant(self, layer: int) -> Tensor:
+        """For centred sums: whether no dimension varies by more than rounding."""
+        spread = self.products[layer, layer].diag() / self.count
+        size = self.references[layer].square() + spread
+        return (spread <= rounding(torch.float32) ** 2 * size).all()
 
     def _product(self, a: int, b: int) -> Tensor:
         return self.products[a, b] if a <= b else self.products[b, a].T

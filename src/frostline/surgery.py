@@ -31,6 +31,7 @@ def reinitialise(encoder: Encoder, layers: Collection[int], *, seed: int, keep_n
     """
     _check_layers(encoder, layers)
     new = unroll(encoder)
+    new.revision = f"{encoder.revision}+reinitialise({sorted(set(layers))}, seed={seed}, keep_norms={keep_norms})"
     modules = new.family.layers(new.model)
     for number in sorted(set(layers)):
         source = torch.Generator().manual_seed(seed * 1_000_003 + number)
@@ -79,6 +80,10 @@ def _select(encoder: Encoder, numbers: Sequence[int]) -> Encoder:
     set_config(new.model, family.reordered(new.config, numbers, new.order))
     if not keeps_sharing:
         family.set_layers(new.model, [layers[number - 1] for number in numbers])
+    new.revision = f"{encoder.revision}+layers{list(numbers)}"
+    if numbers[-1] != encoder.depth:
+        # A pretrained pooler, and what else the checkpoint has of a head, belongs to the layer that it was trained on.
+        new.has_pretrained_pooler, new.folder = False, None
     return new
 
 

@@ -61,6 +61,8 @@ def tokenize(tokenizer: Any, texts: Sequence[str], pairs: Sequence[str] | None, 
 
     A pair is cut at whichever text is longer. Texts that give no token at all are refused.
     """
+    if not texts:
+        raise DataError("no texts to tokenize")
     special = tokenizer.num_special_tokens_to_add(pair=pairs is not None)
     if max_length <= special:
         raise EncoderError(f"max length {max_length} leaves no room for text: {special} tokens are special ones")

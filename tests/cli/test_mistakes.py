@@ -45,6 +45,12 @@ def two_splits(folder: Path) -> list[str]:
     return [*good(folder), "--test", str(folder / "test.csv")]
 
 
+def infinite_label(folder: Path) -> list[str]:
+    numbered = [(text, row % 2) for row, (text, _) in enumerate(ROWS)]
+    write("test.csv", csv([("a text", "inf"), *numbered[:5]]))(folder)
+    return [*write("train.csv", csv(numbered))(folder), "--test", str(folder / "test.csv")]
+
+
 # What the user typed or wrote; what the line must contain.
 MISTAKES: dict[str, tuple[Callable[[Path], list[str]], list[str]]] = {
     # Files
@@ -134,6 +140,10 @@ MISTAKES: dict[str, tuple[Callable[[Path], list[str]], list[str]]] = {
     "folder to save with other files": (lambda f: [*good(f), "--save", str(f)], ["holds other files"]),
     "metric that does not fit": (with_flags(good, "--metric", "spearman"), ["spearman", "accuracy"]),
     "unknown device": (with_flags(good, "--device", "tpu9"), ["device 'tpu9'", "cpu"]),
+    "device that computes nothing": (with_flags(good, "--device", "meta"), ["device 'meta'", "cpu"]),
+    "too many threads": (with_flags(good, "--threads", "99999999999"), ["--threads", "99999999999"]),
+    "model name too long": (with_flags(good, "--model", "m" * 300), ["mmm"]),
+    "infinite label in a test file": (infinite_label, ["test.csv:2", "inf"]),
     "data given twice": (with_flags(good, "--data", "movies"), ["data given twice"]),
     "unknown option": (with_flags(good, "--pool", "mean"), ["--pool"]),
     "two files": (with_flags(good, "more.csv"), ["more.csv"]),

@@ -301,6 +301,21 @@ def test_states_alone_are_refused():
         estimate_fisher(evidence)
 
 
-def test_an_unknown_label_option_is_refused():
-    with pytest.raises(OptionError, match="did you mean sampled"):
-        estimate_fisher(evidence_of(tiny_encoder("bert")), label="sample")  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"label": "sample"}, "did you mean sampled"),
+        ({"norm": "frobenious"}, "did you mean frobenius"),
+        ({"heads": 0}, "heads 0: at least 1"),
+        ({"examples": 0}, "examples 0: at least 1"),
+    ],
+)
+def test_options_that_cannot_be_used_are_refused(options, message):
+    with pytest.raises(OptionError, match=message):
+        estimate_fisher(evidence_of(tiny_encoder("bert")), **options)
+
+
+def test_a_single_class_is_refused():
+    evidence = evidence_of(tiny_encoder("bert"))
+    with pytest.raises(MeasureError, match="at least two classes"):
+        estimate_fisher(replace(evidence, labels=torch.zeros_like(evidence.labels)))

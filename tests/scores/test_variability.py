@@ -92,9 +92,28 @@ def test_a_constant_layer_is_undefined():
 
 def test_a_layer_that_is_constant_up_to_rounding_is_undefined():
     states, labels = draw(2)
-    constant = states[0, :1].expand(60, -1).float()
-    states[0] = constant * (1 + 1e-7 * torch.randn(60, 12, generator=torch.Generator().manual_seed(0)))
-    assert variability(states, labels)[0].isnan()
+    single = states.float()
+    single[0] = single[0, :1] * (1 + 1e-7 * torch.randn(60, 12, generator=torch.Generator().manual_seed(0)))
+    assert variability(single, labels)[0].isnan()
+
+
+def test_a_weak_signal_beside_a_large_constant_dimension_is_measured():
+    states, labels = draw(2)
+    small = 1e-4 * states
+    small[..., 0] = 300.0
+    torch.testing.assert_close(
+        variability(small.float(), labels), variability(states[..., 1:], labels), rtol=1e-3, atol=0
+    )
+
+
+def test_states_far_from_the_origin_are_measured():
+    states, labels = draw(2)
+    torch.testing.assert_close(variability(states + 1e6, labels), variability(states, labels), rtol=1e-6, atol=0)
+
+
+def test_one_text_per_class_has_no_spread_and_is_undefined():
+    states, _ = draw(2)
+    assert variability(states[:, :5], torch.arange(5)).isnan().all()
 
 
 def test_coinciding_class_means_are_undefined():

@@ -68,9 +68,11 @@ def run(arguments: list[str]) -> int:
         return _fail("interrupted", Interrupted.exit_code)
     except _ClickException as error:
         return _fail(_usage_message(error), 2)
-    except (BrokenPipeError, SystemExit):
+    except (BrokenPipeError, SystemExit) as error:
         # The reader (`| head`) has gone, which typer turns into a SystemExit. Python would complain once more when it
         # closes standard output.
+        if isinstance(error, SystemExit) and not isinstance(error.__context__, BrokenPipeError):
+            raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno() if sys.__stdout__ else 1)
         return 0
     if code == Interrupted.exit_code:

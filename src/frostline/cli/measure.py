@@ -166,9 +166,10 @@ _POOLED = {
 def _show(found: LayerScores) -> None:
     console = screen.out()
     encoder, task = found.encoder, found.task
-    console.print(f"[bold]{encoder['name']}[/] ({encoder['family']}, {found.depth} layers) on [bold]{task['name']}[/]")
+    title = f"{encoder['name']} ({encoder['family']}, {found.depth} layers) on {task['name']}"
+    console.print(title, style="bold", markup=False)
     labels = f", classes {', '.join(task['labels'])}" if task["labels"] else ""
-    console.print(f"{found.examples:,} {found.rows} texts{labels}; {_POOLED[found.pooling]}\n")
+    console.print(f"{found.examples:,} {found.rows} texts{labels}; {_POOLED[found.pooling]}\n", markup=False)
     headers = [f"{name} ({score.better})" for name, score in found.scores.items()]
     lines = [
         ["embeddings" if layer == 0 else str(layer), *(_cell(score, layer) for score in found.scores.values())]
@@ -184,7 +185,7 @@ def _show(found: LayerScores) -> None:
             f"Pearson {one['pearson']:+.2f}, Spearman {one['spearman']:+.2f}"
         )
     for note in found.notes:
-        console.print(f"note: {note}", style="dim")
+        console.print(f"note: {note}", style="dim", markup=False)
 
 
 def _cell(score: LayerScore, layer: int) -> str:

@@ -84,7 +84,7 @@ MaxLength = Annotated[
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of everything drawn at random.")]
 Threads = Annotated[
     Optional[int],  # noqa: UP045
-    typer.Option("--threads", min=1, help="CPU threads to use.", show_default="all cores"),
+    typer.Option("--threads", min=1, max=1024, help="CPU threads to use.", show_default="all cores"),
 ]
 Device = Annotated[str, typer.Option("--device", help="Where to compute: cpu, cuda, mps.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 Tell = Callable[[str, int, int], None]
@@ -28,9 +29,9 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Seque
     """A plain table; the columns named in `right` are aligned to the right."""
     made = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
-        made.add_column(column, justify="right" if column in right else "left")
+        made.add_column(escape(column), justify="right" if column in right else "left")
     for row in rows:
-        made.add_row(*row)
+        made.add_row(*(escape(cell) for cell in row))  # labels and names may hold what looks like markup
     return made
 
 

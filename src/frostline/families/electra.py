@@ -7,7 +7,7 @@ from typing import cast
 from torch import Tensor
 
 from frostline.families import FAMILIES
-from frostline.families.family import Family, Model
+from frostline.families.family import Config, Family, Model
 
 
 class Electra(Family):
@@ -18,6 +18,10 @@ class Electra(Family):
     examples = "google/electra-small-discriminator, google/electra-base-discriminator"
     embedding_paths = ("embeddings", "embeddings_project")
     pooler_path = None
+
+    def head_reads_first_token_only(self, config: Config, kind: str) -> bool:
+        """The multiple-choice head has a summary of its own, which may be of another kind."""
+        return kind != "multiple choice" or bool(config.summary_type == "first")
 
     def embed(self, model: Model, ids: Tensor, types: Tensor, positions: Tensor) -> Tensor:
         """State 0, after the projection to the layers' width."""

@@ -117,6 +117,10 @@ class Family:
         """Whether the stock class computes the same with these layers (by their numbers in the pretrained model)."""
         return True
 
+    def head_reads_first_token_only(self, config: Config, kind: str) -> bool:
+        """Whether the stock head for this kind of task looks at the first token's state alone."""
+        return True
+
     # Inputs ------------------------------------------------------------------------------------------------------
 
     def max_length(self, config: Config) -> int | None:

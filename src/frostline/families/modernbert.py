@@ -52,6 +52,10 @@ class ModernBert(Family):
         """The stock class has no norm before the lowest layer's attention, and one before every other's."""
         return origins[0] == 1
 
+    def head_reads_first_token_only(self, config: Config, kind: str) -> bool:
+        """Only where it is configured so; the mean of all tokens is the other way."""
+        return bool(config.classifier_pooling == "cls")
+
     def embed(self, model: Model, ids: Tensor, types: Tensor, positions: Tensor) -> Tensor:
         """State 0; positions enter in the layers, and there are no token types."""
         return cast(Tensor, model.embeddings(input_ids=ids[None])[0])

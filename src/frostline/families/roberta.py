@@ -15,6 +15,10 @@ class Roberta(Family):
     title = "RoBERTa"
     examples = "roberta-base, roberta-large, distilroberta-base, granite-embedding-30m-english"
 
+    def check(self, config: Config) -> str | None:
+        """Positions are counted from the padding token, so there must be one."""
+        return "it has no pad_token_id in config.json" if config.pad_token_id is None else super().check(config)
+
     def max_length(self, config: Config) -> int:
         """Two fewer than the position table holds: the padding index and those below it are never given to a token."""
         return int(config.max_position_embeddings - config.pad_token_id - 1)

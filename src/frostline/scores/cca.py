@@ -13,7 +13,7 @@ from frostline.estimate import Estimate, from_independent
 from frostline.evidence import Evidence, divide
 from frostline.scores import fitted_score
 from frostline.scores.label_similarity import label_columns
-from frostline.similarity import ROUNDING
+from frostline.similarity import undefined_where_constant
 
 _FOLDS = 10
 _REPEATS = 3
@@ -38,7 +38,8 @@ def cca(evidence: Evidence, *, uncertainty: bool = True) -> Estimate:
     for repeat in range(_REPEATS):
         folds = divide(labels, evidence.groups, _FOLDS, seed=evidence.seed + repeat)
         repeats.append(torch.stack([fold_correlations(layer.double(), targets, folds) for layer in states], dim=1))
-    estimate = from_independent(torch.stack(repeats).mean(0), method="folds")
+    by_fold = undefined_where_constant(torch.stack(repeats).mean(0), states)
+    estimate = from_independent(by_fold, method="folds")
     return estimate if uncertainty else Estimate(values=estimate.values)
 
 
@@ -51,7 +52,7 @@ def fold_correlations(states: Tensor, targets: Tensor, folds: Tensor) -> Tensor:
         folds: (texts,), from 0.
     """
     x, y = states - states.mean(0), targets - targets.mean(0)
-    if bool(x.square().mean() <= ROUNDING**2 * states.square().mean()):
+    if not bool(x.any()):
         return states.new_full((_FOLDS,), float("nan"))
     rows = [folds == fold for fold in range(_FOLDS)]
     moments = [_Moments.of(x[chosen], y[chosen]) for chosen in rows]

@@ -9,6 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from frostline.errors import OptionError, did_you_mean
 from frostline.estimate import Estimate
 from frostline.evidence import Evidence
 from frostline.fisher_answers import Label
@@ -17,6 +18,7 @@ from frostline.fisher_squares import LayerSquares
 from frostline.scores import fitted_score
 
 Norm = Literal["frobenius", "trace", "mean"]
+NORMS: tuple[Norm, ...] = ("frobenius", "trace", "mean")
 
 EXAMPLES = 100  # as in paper 2
 HEADS = 3
@@ -88,6 +90,8 @@ def estimate_fisher(
         heads: how many freshly initialised heads.
         uncertainty: whether it is wanted.
     """
+    if norm not in NORMS:
+        raise OptionError(f"norm {norm!r}{did_you_mean(norm, NORMS)}: must be one of {', '.join(NORMS)}")
     moments = _remembered(evidence, label, examples, heads, BLOCKS if uncertainty else 1)
     scores = torch.stack([layer.scores(norm) for layer in moments])  # (layers 1..L, heads, 1 + blocks)
     scores = torch.cat([torch.full_like(scores[:1], torch.nan), scores])

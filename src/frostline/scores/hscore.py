@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from frostline.scores import layer_score
-from frostline.similarity import ROUNDING
+from frostline.similarity import undefined_where_constant
 from frostline.states.moments import ClassMoments
 
 
@@ -29,14 +29,14 @@ def hscore(states: Tensor, labels: Tensor) -> Tensor:
     trace(inverse(covariance) class covariance) with the covariance shrunk towards a multiple of the identity by the
     Ledoit-Wolf amount. Undefined where all texts have the same state.
     """
-    return torch.stack([_hscore(layer.double(), labels) for layer in states])
+    return undefined_where_constant(torch.stack([_hscore(layer.double(), labels) for layer in states]), states)
 
 
 def _hscore(states: Tensor, labels: Tensor) -> Tensor:
     count, width = states.shape
     centred = states - states.mean(0)
     lengths = centred.square().sum(1)
-    if bool(lengths.mean() <= ROUNDING**2 * states.square().sum(1).mean()):
+    if not bool(lengths.any()):
         return states.new_tensor(float("nan"))
     covariance = centred.T @ centred / count
     level = covariance.diag().mean()

@@ -10,10 +10,11 @@ from torch import Tensor
 from frostline.estimate import Estimate, jackknife
 from frostline.evidence import Evidence, divide
 from frostline.scores import JACKKNIFE_BLOCKS, fitted_score, layer_score
-from frostline.similarity import ROUNDING
+from frostline.similarity import undefined_where_constant
 from frostline.states.moments import ClassMoments
 
 _NAN = float("nan")
+_SMALLEST = 1e-7  # class means that differ by a smaller share of the spread of all texts coincide
 
 
 def _from_moments(moments: ClassMoments, *, by_size: bool) -> Tensor:
@@ -22,18 +23,19 @@ def _from_moments(moments: ClassMoments, *, by_size: bool) -> Tensor:
     counts = centred.counts.double()
     means = centred.sums / counts[:, None]
     within = centred.seconds / counts[:, None, None] - means[..., :, None] * means[..., None, :]
-    size = (centred.references.square().sum(-1) + torch.einsum("lcdd->l", centred.seconds) / centred.count).sqrt()
+    spreads = (torch.einsum("lcdd->l", centred.seconds) / centred.count).sqrt()
     centre = torch.zeros_like(means[:, 0]) if by_size else means.mean(1)
     weights = counts / counts.sum() if by_size else torch.full_like(counts, 1 / len(counts))
     spread = torch.einsum("c,lcde->lde", weights, within)
-    return torch.stack(
-        [_trace_ratio(means[layer] - centre[layer], size[layer], spread[layer]) for layer in range(len(means))]
-    )
+    if int(centred.counts.max()) < 2:
+        return torch.full_like(spreads, _NAN)
+    values = [_trace_ratio(means[layer] - centre[layer], spreads[layer], spread[layer]) for layer in range(len(means))]
+    return moments.undefined_where_constant(torch.stack(values))
 
 
-def _trace_ratio(centred_means: Tensor, size: Tensor, spread: Tensor) -> Tensor:
+def _trace_ratio(centred_means: Tensor, total: Tensor, spread: Tensor) -> Tensor:
     """trace(S_w pinv(S_b)) / classes in the span of the centred class means, (classes, width)."""
-    spreads, axes = _axes(centred_means, size)
+    spreads, axes = _axes(centred_means, total)
     if not len(spreads):
         return spread.new_tensor(_NAN)
     value: Tensor = ((axes @ spread @ axes.T).diag() / spreads.square()).sum()
@@ -47,14 +49,15 @@ def variability(states: Tensor, labels: Tensor) -> Tensor:
     With class means m_y, their unweighted mean m, within-class covariance S_w and between-class covariance S_b (every
     class weighing the same in both), it is trace(S_w pinv(S_b)) / classes. S_b has rank below the number of classes, so
     the trace is taken in the span of the centred class means and no width-by-width matrix is formed. It is not changed
-    by translation, rotation and isotropic scale. Undefined (NaN) where all texts have the same state, and where the
-    class means coincide.
+    by translation, rotation and isotropic scale. Undefined (NaN) where all texts have the same state, where the class
+    means coincide, and where no class has two texts.
 
     Args:
         states: (layers, texts, width).
         labels: (texts,), integers.
     """
-    return torch.stack([_ratio(layer.double(), labels, by_size=False) for layer in states])
+    values = torch.stack([_ratio(layer.double(), labels, by_size=False) for layer in states])
+    return undefined_where_constant(values, states)
 
 
 @layer_score(
@@ -69,7 +72,8 @@ def variability_collapse(states: Tensor, labels: Tensor) -> Tensor:
     Class means are centred on the mean of all texts, and the within-class covariance is that of all texts; the
     between-class covariance keeps equal weights.
     """
-    return torch.stack([_ratio(layer.double(), labels, by_size=True) for layer in states])
+    values = torch.stack([_ratio(layer.double(), labels, by_size=True) for layer in states])
+    return undefined_where_constant(values, states)
 
 
 @fitted_score(better="low", paper="ours, after 1", name="variability.crossfit")
@@ -96,8 +100,9 @@ def _ratio(states: Tensor, labels: Tensor, *, by_size: bool) -> Tensor:
     classes = len(counts)
     means = _class_sums(states, label, classes) / counts[:, None]
     centre = states.mean(0) if by_size else means.mean(0)
-    spreads, axes = _axes(means - centre, states.square().sum(1).mean().sqrt())
-    if not len(spreads):
+    total = (states - states.mean(0)).square().sum(1).mean().sqrt()
+    spreads, axes = _axes(means - centre, total)
+    if not len(spreads) or int(counts.max()) < 2:  # one text has no spread of its own
         return states.new_tensor(_NAN)
     deviations = (states @ axes.T - (means @ axes.T)[label]).square()
     if by_size:
@@ -108,10 +113,10 @@ def _ratio(states: Tensor, labels: Tensor, *, by_size: bool) -> Tensor:
     return value
 
 
-def _axes(centred_means: Tensor, size: Tensor) -> tuple[Tensor, Tensor]:
-    """How far, and along which axes, class means lie apart, without what is rounding for states of that size."""
+def _axes(centred_means: Tensor, total: Tensor) -> tuple[Tensor, Tensor]:
+    """How far, and along which axes, class means lie apart; without axes that are rounding for texts so far apart."""
     _, spreads, axes = torch.linalg.svd(centred_means, full_matrices=False)
-    is_axis = (spreads > ROUNDING * size) & (spreads > ROUNDING * spreads.max())
+    is_axis = (spreads > _SMALLEST * total) & (spreads > _SMALLEST * spreads.max())
     return spreads[is_axis], axes[is_axis]
 
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from frostline.encoder import Encoder
-from frostline.similarity import ROUNDING
+from frostline.similarity import rounding
 from frostline.states.pooled import Pooling, pooled_states
 from frostline.tokens import Tokens
 
@@ -61,9 +61,9 @@ class ClassMoments:
     def undefined_where_constant(self, values: Tensor) -> Tensor:
         """The values with NaN at layers where all texts have the same state up to rounding."""
         centred = self.centred()
-        spread = torch.einsum("lcdd->l", centred.seconds) / self.count
-        size = centred.references.square().sum(-1) + spread
-        return values.masked_fill(spread <= ROUNDING**2 * size, float("nan"))
+        spread = torch.einsum("lcdd->ld", centred.seconds) / self.count
+        size = centred.references.square() + spread
+        return values.masked_fill((spread <= rounding(torch.float32) ** 2 * size).all(1), float("nan"))
 
     def merge(self, other: ClassMoments) -> ClassMoments:
         """The sums of both."""

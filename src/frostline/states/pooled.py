@@ -59,7 +59,7 @@ def pooled_states(
             place = torch.as_tensor(rows)
             for layer, states in enumerate(encoder.states(batch, layout)):
                 for pooling, into in out.items():
-                    into[layer, place] = pool[pooling](layout, states).float().cpu()
+                    into[layer, place] = pool[pooling](layout, states.float()).cpu()
             done += len(rows)
             if progress is not None:
                 progress(done, len(tokens))

@@ -53,7 +53,7 @@ def parse_labels(table: Table, column: str, *, kind: Kind | None = None) -> Labe
         return LabelColumn(kind="regression", names=(), labels=numbers, notes=(*notes, *_reason_note(column, reason)))
     if is_numeric:
         _finite(table, column, values)
-    names = _class_names(table, column, values, is_numeric)
+    names = _class_names(table, column, values, is_numeric, is_asked=kind == "classification")
     number_of = {name: number for number, name in enumerate(names)}
     labels = tuple([number_of[name_of(value, is_numeric)] for value in values])
     return LabelColumn(kind="classification", names=names, labels=labels, notes=notes)
@@ -87,7 +87,7 @@ def parse_choice_labels(table: Table, column: str, choices: Sequence[Sequence[st
     labels = []
     for index, (value, candidates) in enumerate(zip(values, choices, strict=True)):
         number = _as_number(value)
-        if number is None or number != int(number) or not 0 <= number < len(candidates):
+        if number is None or not (0 <= number < len(candidates) and number == int(number)):
             raise table.error(
                 index,
                 column,
@@ -107,7 +107,7 @@ def name_of(value: Value, is_numeric: bool) -> str:
     number = _as_number(value) if is_numeric else None
     if number is None:
         return str(value)
-    return str(int(number)) if number == int(number) else repr(float(number))
+    return str(int(number)) if math.isfinite(number) and number == int(number) else repr(float(number))
 
 
 def _values(table: Table, column: str) -> tuple[list[Value], tuple[str, ...]]:
@@ -220,7 +220,9 @@ def _decide(values: list[Value], is_numeric: bool) -> tuple[Kind, str]:
     return "classification", ""
 
 
-def _class_names(table: Table, column: str, values: list[Value], is_numeric: bool) -> tuple[str, ...]:
+def _class_names(
+    table: Table, column: str, values: list[Value], is_numeric: bool, *, is_asked: bool
+) -> tuple[str, ...]:
     first: dict[str, int] = {}
     for index, value in enumerate(values):
         first.setdefault(name_of(value, is_numeric), index)
@@ -230,10 +232,10 @@ def _class_names(table: Table, column: str, values: list[Value], is_numeric: boo
             f"{table.name}: column {show(column)}: only one class ({show(name)}) in {counted(len(values), 'row')}; "
             "two or more are needed"
         )
-    if len(first) > 2 and len(first) * 2 > len(values) and not is_numeric:
+    if len(first) > 2 and len(first) * 2 > len(values) and not is_numeric and not is_asked:
         raise DataError(
             f"{table.name}: column {show(column)}: {len(first):,} different values in {len(values):,} rows; "
-            "this looks like text, not labels (choose the column with --label)"
+            "this looks like text, not labels (choose the column with --label, or say --kind classification)"
         )
     folded: dict[str, str] = {}
     for name, index in first.items():

@@ -1,0 +1,32 @@
+"""Side-by-side timing: both sides in one process, taking turns, with the same threads."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+
+
+def race(ours: Callable[[], object], theirs: Callable[[], object], *, rounds: int = 5) -> tuple[float, float, float]:
+    """Median seconds of ours, of theirs, and the median over rounds of theirs / ours.
+
+    The two take turns, and who goes first alternates, so that a machine that slows down slows both.
+    """
+    ours()
+    theirs()
+    mine, their, ratios = [], [], []
+    for turn in range(rounds):
+        times = {}
+        for name, run in (("ours", ours), ("theirs", theirs))[:: 1 if turn % 2 else -1]:
+            started = time.perf_counter()
+            run()
+            times[name] = time.perf_counter() - started
+        mine.append(times["ours"])
+        their.append(times["theirs"])
+        ratios.append(times["theirs"] / times["ours"])
+    return statistics.median(mine), statistics.median(their), statistics.median(ratios)
+
+
+def row(name: str, ours: float, theirs: float, ratio: float) -> None:
+    """One line of a table: seconds of ours and theirs, and the ratio."""
+    print(f"{name:58s} {ours:9.3f} s {theirs:9.3f} s {ratio:7.2f} x", flush=True)
