@@ -14,6 +14,7 @@ import statistics
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ import torch
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
+from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from frostline.checkpoint import load_encoder
@@ -30,7 +32,7 @@ from frostline.tasks import load_task
 from frostline.tasks.splits import sample
 
 Fit = tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]  # weights (width, outputs), intercepts
-ARMS = {
+ARMS: dict[str, dict[str, Any]] = {
     "scikit-learn": {"max_iter": 1000},
     "scikit-learn to our objective": {"max_iter": 5000, "tol": 1e-7, "dtype": np.float64},
     "scikit-learn newton-cholesky": {"solver": "newton-cholesky"},
@@ -46,36 +48,35 @@ def compare_probe(states: Tensor, labels: Tensor, *, rounds: int = 3) -> dict[st
     """Times and ratios for fitting every layer, (layers, rows, width); prints a row of the table for each arm."""
     is_alive = (states.std(1) > 1e-6).all(0)  # an entry that we leave out would make it another objective
     layers = list(states[:, :, is_alive].contiguous())
+    exact = [fit_logistic(layer.double(), labels, tolerance=1e-9) for layer in layers]
+    least = [_objective(layer, labels, _unpack(fit)) for layer, fit in zip(layers, exact, strict=True)]
     arms: dict[str, Callable[[Tensor], Fit]] = {"frostline": lambda layer: _unpack(fit_logistic(layer, labels))}
-    for name, options in ARMS.items():
-        arms[name] = lambda layer, options=options: _scikit_learn(layer, labels, **options)  # type: ignore[misc]
-    least = [
-        _objective(layer, labels, _unpack(fit_logistic(layer.double(), labels, tolerance=1e-9))) for layer in layers
-    ]
+    arms |= {name: partial(_scikit_learn, labels=labels, **options) for name, options in ARMS.items()}
     seconds: dict[str, list[float]] = {name: [] for name in arms}
     excess = dict.fromkeys(arms, 0.0)
-    for _ in range(rounds):
-        for name, fit in arms.items():
-            started = time.perf_counter()
-            found = [fit(layer) for layer in layers]
-            seconds[name].append(time.perf_counter() - started)
-            objectives = [_objective(layer, labels, one) for layer, one in zip(layers, found, strict=True)]
-            excess[name] = max(a - b for a, b in zip(objectives, least, strict=True))
-    print(f"linear probes, {' x '.join(map(str, states.shape))}, {len(labels.unique())} classes")
-    for name, times in seconds.items():
-        ratio = statistics.median(a / b for a, b in zip(times, seconds["frostline"], strict=True))
-        print(f"  {name:30} {min(times):7.2f} s  {ratio:5.1f}x  objective above the least {excess[name]:.0e}")
-    return {
-        key: statistics.median(a / b for a, b in zip(seconds[name], seconds["frostline"], strict=True))
-        for key, name in RATIOS.items()
+    with threadpool_limits(torch.get_num_threads()):
+        for _ in range(rounds):
+            for name, fit in arms.items():
+                started = time.perf_counter()
+                found = [fit(layer) for layer in layers]
+                seconds[name].append(time.perf_counter() - started)
+                objectives = [_objective(layer, labels, one) for layer, one in zip(layers, found, strict=True)]
+                excess[name] = max(a - b for a, b in zip(objectives, least, strict=True))
+    ratios = {
+        name: statistics.median(a / b for a, b in zip(times, seconds["frostline"], strict=True))
+        for name, times in seconds.items()
     }
+    print(f"linear probes, {' x '.join(map(str, states.shape))}, {int(labels.max()) + 1} classes")
+    for name, times in seconds.items():
+        print(f"  {name:30} {min(times):7.2f} s  {ratios[name]:5.1f}x  objective above the least {excess[name]:.0e}")
+    return {key: ratios[name] for key, name in RATIOS.items()}
 
 
 def _unpack(found: LinearFit) -> Fit:
     return found.weights.double().numpy(), found.intercepts.double().numpy()
 
 
-def _scikit_learn(layer: Tensor, labels: Tensor, *, dtype: Any = np.float32, **options: Any) -> Fit:
+def _scikit_learn(layer: Tensor, *, labels: Tensor, dtype: Any = np.float32, **options: Any) -> Fit:
     standard = StandardScaler().fit_transform(layer.numpy().astype(dtype))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -93,11 +94,13 @@ def _objective(layer: Tensor, labels: Tensor, found: Fit) -> float:
 
 def main() -> None:
     """Measure on the embedded default: film reviews, or random states of a given shape."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--random", type=int, nargs=4, metavar=("LAYERS", "ROWS", "WIDTH", "CLASSES"))
     parser.add_argument("--examples", type=int, default=4000)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     options = parser.parse_args()
+    torch.set_num_threads(options.threads)
     if options.random:
         count, rows, width, classes = options.random
         source = torch.Generator().manual_seed(0)
@@ -110,11 +113,8 @@ def main() -> None:
         drawn = sample(task.train, options.examples, seed=0)
         states = pooled_states(encoder, encoder.tokenize(drawn.texts), poolings=("mean",))["mean"]
         labels = torch.tensor(drawn.labels)
-    print(
-        json.dumps(
-            {key: round(value, 2) for key, value in compare_probe(states, labels, rounds=options.rounds).items()}
-        )
-    )
+    found = compare_probe(states, labels, rounds=options.rounds)
+    print(json.dumps({key: round(value, 2) for key, value in found.items()}))
 
 
 if __name__ == "__main__":

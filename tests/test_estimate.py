@@ -115,7 +115,7 @@ def test_the_interval_widens_with_few_degrees_of_freedom():
     replicates = torch.randn(5, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     few = from_jackknife(replicates.mean(0), replicates)
     many = Estimate(values=few.values, deviations=few.deviations)
-    assert (few.interval()[1] - few.values > many.interval()[1] - many.values).all()  # type: ignore[index]
+    assert (few.interval()[1] - few.values > many.interval()[1] - many.values).all()
 
 
 @pytest.mark.parametrize("count", [3, 20])

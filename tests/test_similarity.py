@@ -31,7 +31,7 @@ def direct_hsic(x: np.ndarray, y: np.ndarray, *, unbiased: bool) -> float:
 def direct(x: torch.Tensor, y: torch.Tensor, *, unbiased: bool = True) -> float:
     one, two = x.numpy(), y.numpy()
     own = direct_hsic(one, one, unbiased=unbiased) * direct_hsic(two, two, unbiased=unbiased)
-    return direct_hsic(one, two, unbiased=unbiased) / own**0.5
+    return float(direct_hsic(one, two, unbiased=unbiased) / own**0.5)
 
 
 def draw(layers: int, texts: int, width: int, seed: int = 0) -> torch.Tensor:

@@ -55,7 +55,7 @@ def test_agreement_equals_scipys_numbers():
 
 
 def test_undefined_layers_are_left_out_and_two_are_too_few():
-    assert agreement("a", [0, None, 1, 2, 4], "p", [0, 9, 1, 2, 3]).layers == 3  # type: ignore[union-attr]
+    assert agreement("a", [0, None, 1, 2, 4], "p", [0, 9, 1, 2, 3]).layers == 3
     assert agreement("a", [0, None, 1, 2], "p", [0, 9, 1, 2]) is None
     assert agreement("a", [0, 1, 1, 1], "p", [0, 9, 1, 2]) is None
 

@@ -78,7 +78,7 @@ class Evidence:
         return self.take(by_class[rank < counts.min()].sort().values)
 
     def blocks(self, count: int) -> Tensor:
-        """(rows,): a random division into at most `count` blocks of equal size that divides classes evenly and no group."""
+        """(rows,): a random division into at most `count` equal blocks, fair to classes and dividing no group."""
         count = min(count, len(torch.unique(self.groups)))
         return divide(self.labels if self.has_classes else None, self.groups, count, seed=self.seed)
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 # A state's entry that varies by no more than this share of its size, or of the largest entry's spread, is rounding.
 _ROUNDING = 1e-6
-_BLOCK = 256
+_BLOCK = 64
 _MEMORY = 5
 _MOST_STEPS = 500
 _PATIENCE = 20
@@ -61,7 +61,8 @@ class LinearFit:
 def fit_logistic(states: Tensor, classes: Tensor, *, penalty: float = 1.0, tolerance: float = 3e-6) -> LinearFit:
     """Multinomial logistic regression: the least of summed cross-entropy + penalty / 2 * squared weights.
 
-    On states standardised by their own mean and deviation, and with intercepts that are not penalised: scikit-learn's
+    On states standardised by their own mean and deviation, entries that hardly vary (a millionth of their size, or of
+    the entry that varies most) left out, and with intercepts that are not penalised: scikit-learn's
     `LogisticRegression(C=1 / penalty)` after its `StandardScaler`, which also means one output for two classes. The
     optimum is unique (of intercepts that could move together, the ones with mean zero).
 
@@ -72,12 +73,12 @@ def fit_logistic(states: Tensor, classes: Tensor, *, penalty: float = 1.0, toler
         tolerance: how far logits may be from those of the optimum, roughly and on average.
     """
     design, centre, inverse_scale = _standardise(states)
-    target = torch.nn.functional.one_hot(classes).to(design.dtype)
-    loss = _Loss(design, target[:, 1:] if target.shape[1] == 2 else target, penalty=penalty)
+    target = torch.nn.functional.one_hot(classes).T.to(design.dtype).contiguous()
+    loss = _Loss(design, target[1:] if len(target) == 2 else target, penalty=penalty)
     found, steps, is_converged = _minimise(loss, tolerance=tolerance)
     return LinearFit(
-        weights=found[:-1],
-        intercepts=found[-1],
+        weights=found[:, :-1].T,
+        intercepts=found[:, -1],
         centre=centre,
         inverse_scale=inverse_scale,
         steps=steps,
@@ -107,7 +108,8 @@ def fit_ridge(states: Tensor, values: Tensor, *, penalty: float = 1.0) -> Linear
 def _standardise(states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The states with mean 0 and deviation 1 and a column of ones for the intercept; the mean; one over the deviation.
 
-    In two passes, because a deviation from raw squares would lose the digits that a large mean takes.
+    In two passes, because a deviation from raw squares would lose the digits that a large mean takes. What rounding
+    leaves of the mean goes into the intercept.
     """
     states = states if states.dtype == torch.float64 else states.float()
     rows, width = states.shape
@@ -115,12 +117,9 @@ def _standardise(states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     inner = design[:, :-1]
     centre = states.mean(0)
     torch.sub(states, centre, out=inner)
-    rest = inner.mean(0)  # what rounding left of the mean
-    inner -= rest
-    centre = centre + rest
     # A block at a time: memory for all squares at once would have to be fetched anew for every layer.
-    squares = torch.stack([torch.linalg.vecdot(block, block, dim=0) for block in inner.split(_BLOCK)])
-    scale = (squares.sum(0) / rows).sqrt()
+    blocks = [inner[start : start + _BLOCK] for start in range(0, rows, _BLOCK)]
+    scale = (torch.stack([block.square().sum(0) for block in blocks]).sum(0) / rows).sqrt()
     is_constant = scale <= _ROUNDING * torch.maximum(centre.abs(), scale.max())
     inverse_scale = torch.where(is_constant, 0.0, 1 / scale)
     inner *= inverse_scale
@@ -128,30 +127,33 @@ def _standardise(states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 class _Loss:
-    """Penalised cross-entropy as a function of logits and weights, by its slopes."""
+    """Penalised cross-entropy as a function of logits and weights, by its slopes.
+
+    Outputs come first, (outputs, rows) and (outputs, width + 1): products with few outputs are several times faster so.
+    """
 
     def __init__(self, design: Tensor, target: Tensor, *, penalty: float) -> None:
         self.design = design
         self.target = target
-        self.is_binary = target.shape[1] == 1
+        self.is_binary = len(target) == 1
         self.shrinkage = penalty
-        self.penalty = design.new_full((design.shape[1], 1), penalty)
+        self.penalty = design.new_full((design.shape[1],), penalty)
         self.penalty[-1] = 0.0
 
     def start(self) -> Tensor:
-        """(width + 1, outputs): no weights, and intercepts that give every class its share of the rows."""
-        share = self.target.mean(0)
-        weights = self.design.new_zeros(self.design.shape[1], len(share))
-        weights[-1] = torch.logit(share) if self.is_binary else share.log() - share.log().mean()
+        """(outputs, width + 1): no weights, and intercepts that give every class its share of the rows."""
+        share = self.target.mean(1)
+        weights = self.design.new_zeros(len(share), self.design.shape[1])
+        weights[:, -1] = torch.logit(share) if self.is_binary else share.log() - share.log().mean()
         return weights
 
     def probabilities(self, logits: Tensor) -> Tensor:
-        """(rows, outputs), of the second of two classes or of each."""
-        return torch.sigmoid(logits) if self.is_binary else torch.softmax(logits, dim=1)
+        """(outputs, rows), of the second of two classes or of each."""
+        return torch.sigmoid(logits) if self.is_binary else torch.softmax(logits, dim=0)
 
     def gradient(self, weights: Tensor, probabilities: Tensor) -> Tensor:
-        """(width + 1, outputs): the slope with respect to weights that give these probabilities."""
-        slopes = self.design.T @ (probabilities - self.target) + self.penalty * weights
+        """(outputs, width + 1): the slope with respect to weights that give these probabilities."""
+        slopes = (probabilities - self.target) @ self.design + self.penalty * weights
         return slopes if self.is_binary else _without_mean(slopes)
 
     def slope(self, logits: Tensor, towards: Tensor) -> float:
@@ -167,7 +169,7 @@ class _BinaryCurvature:
 
     def __init__(self, loss: _Loss) -> None:
         self._gram = loss.design.T @ loss.design
-        self._penalty = loss.penalty[:, 0] + _rounding(self._gram)
+        self._penalty = loss.penalty + _rounding(self._gram)
         self._mean = float("nan")
         self._factor = self._gram
 
@@ -178,8 +180,9 @@ class _BinaryCurvature:
             self._mean = mean
             self._factor = torch.linalg.cholesky(mean * self._gram + self._penalty.diag())
         # Two triangular solves: cholesky_solve starts threads for a single column, which cost more than the column.
-        half = torch.linalg.solve_triangular(self._factor, gradient, upper=False)
-        return torch.linalg.solve_triangular(self._factor.mT, half, upper=True)
+        half = torch.linalg.solve_triangular(self._factor, gradient.T, upper=False)
+        found: Tensor = torch.linalg.solve_triangular(self._factor.mT, half, upper=True)
+        return found.T
 
 
 class _ClassCurvature:
@@ -193,24 +196,24 @@ class _ClassCurvature:
         inner = loss.design[:, :-1]
         gram = inner.T @ inner
         spreads, self._axes = torch.linalg.eigh(gram)
-        self._spreads = spreads.clamp(min=0)[:, None]
+        self._spreads = spreads.clamp(min=0)
         self._penalty = loss.shrinkage + _rounding(gram)
         self._rows = len(inner)
 
     def inverse(self, probabilities: Tensor, gradient: Tensor) -> Tensor:
         """The inverse curvature at these probabilities times a gradient."""
-        mean = probabilities.mean(0).diag() - probabilities.T @ probabilities / self._rows
+        mean = probabilities.mean(1).diag() - probabilities @ probabilities.T / self._rows
         sizes, directions = torch.linalg.eigh(mean)
-        sizes = sizes.clamp(min=0)
-        turned = gradient @ directions
-        weights = self._axes @ ((self._axes.T @ turned[:-1]) / (self._spreads * sizes + self._penalty))
-        intercepts = turned[-1:] / (self._rows * sizes + self._penalty)
-        return _without_mean(torch.cat([weights, intercepts]) @ directions.T)
+        sizes = sizes.clamp(min=0)[:, None]
+        turned = directions.T @ gradient
+        weights = (turned[:, :-1] @ self._axes) / (sizes * self._spreads + self._penalty) @ self._axes.T
+        intercepts = turned[:, -1:] / (sizes * self._rows + self._penalty)
+        return _without_mean(directions @ torch.cat([weights, intercepts], dim=1))
 
 
 def _without_mean(weights: Tensor) -> Tensor:
     """Without what all classes have in common, which changes no probability and may only drift."""
-    return weights - weights.mean(1, keepdim=True)
+    return weights - weights.mean(0)
 
 
 def _rounding(gram: Tensor) -> float:
@@ -219,14 +222,14 @@ def _rounding(gram: Tensor) -> float:
 
 
 def _minimise(loss: _Loss, *, tolerance: float) -> tuple[Tensor, int, bool]:
-    """The weights of the least loss, (width + 1, outputs); the steps taken; whether the tolerance was reached.
+    """The weights of the least loss, (outputs, width + 1); the steps taken; whether the tolerance was reached.
 
     L-BFGS on top of the mean curvature. The stopping rule is the Newton decrement, twice the distance to the least
     loss, which per row is the weighted square of the logits' error.
     """
     curvature = _BinaryCurvature(loss) if loss.is_binary else _ClassCurvature(loss)
     weights = loss.start()
-    logits = weights[-1:].expand(loss.target.shape)
+    logits = weights[:, -1:].expand(loss.target.shape)
     probabilities = loss.probabilities(logits)
     gradient = loss.gradient(weights, probabilities)
     memory: list[_Move] = []
@@ -241,7 +244,7 @@ def _minimise(loss: _Loss, *, tolerance: float) -> tuple[Tensor, int, bool]:
         least = min(least, decrement)
         if since == _PATIENCE:  # at the limit of the precision
             return weights, step, False
-        towards = loss.design @ direction
+        towards = direction @ loss.design.T
         length = _length(loss, weights, logits, direction, towards, slope=-decrement)
         move = length * direction
         weights = weights + move

@@ -49,7 +49,7 @@ def test_the_batch_size_does_not_change_the_states():
 
 def test_an_unknown_pooling_is_refused():
     with pytest.raises(OptionError, match=r"pooling 'means' \(did you mean mean\?\): must be one of mean, first, all"):
-        pooled_states(tiny_encoder("bert"), random_tokens(), poolings=["means"])  # type: ignore[list-item]
+        pooled_states(tiny_encoder("bert"), random_tokens(), poolings=["means"])
 
 
 def test_states_that_are_not_finite_are_an_error_with_layer_and_text():

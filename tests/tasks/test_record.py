@@ -86,9 +86,9 @@ def test_a_task_that_does_not_add_up_is_refused(changes: dict[str, Any], problem
 
 def test_records_are_frozen():
     with pytest.raises(dataclasses.FrozenInstanceError):
-        SPLIT.texts = ()  # type: ignore[misc]
+        SPLIT.texts = ()
     with pytest.raises(dataclasses.FrozenInstanceError):
-        task().name = "other"  # type: ignore[misc]
+        task().name = "other"
 
 
 def test_the_fingerprint_is_pinned():

@@ -26,5 +26,9 @@ def command(as_json: options.Json = False) -> None:
     console = screen.out()
     lines = [[str(row["family"]), str(row["model_type"]), str(row["examples"])] for row in rows]
     console.print(screen.table(["family", "model_type", "for example"], lines))
+    console.print()
+    for row in rows:
+        if row["note"]:
+            console.print(f"{row['family']}: {row['note']}", markup=False)
     console.print("\nAny folder or hub id of these families works: frostline measure DATA --model FOLDER_OR_ID")
     console.print("Without --model, the embedded all-MiniLM-L6-v2 is used; it needs no hub.")

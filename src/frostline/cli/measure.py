@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from math import floor, log10
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
@@ -176,7 +177,7 @@ def _show(found: LayerScores) -> None:
         for layer in range(found.depth + 1)
     ]
     console.print(screen.table(["layer", *headers], lines, right=["layer", *headers]))
-    console.print("\n◀ best, ~ not to be told apart from it; in brackets whether low or high is good; ± 95% interval\n")
+    console.print("\n(low) or (high): which is good; ± 95% interval; ◀ best layer, ~ cannot be told apart from it\n")
     for score in found.scores.values():
         console.print(_finding(score))
     for one in found.agreement:
@@ -192,10 +193,21 @@ def _cell(score: LayerScore, layer: int) -> str:
     value = score.values[layer]
     if value is None:
         return "undefined  "
+    places = _places(score)
     low = None if score.low is None else score.low[layer]
-    reach = "" if low is None else f" ±{value - low:.2g}"
+    reach = "" if low is None else f" ±{value - low:.{places}f}"
     mark = "◀" if layer == score.best else "~" if layer in score.tied else " "
-    return f"{value:.4g}{reach} {mark}"
+    return f"{value:.{places}f}{reach} {mark}"
+
+
+def _places(score: LayerScore) -> int:
+    """Decimal places that show two digits of the usual interval, or four digits of the values without one."""
+    pairs = zip(score.values, score.low or (), strict=False)
+    sizes = [value - low for value, low in pairs if value is not None and low is not None]
+    digits = 2 if sizes else 4
+    sizes = sizes or [abs(value) for value in score.values if value is not None]
+    size = sorted(sizes)[len(sizes) // 2]
+    return min(9, max(0, digits - 1 - floor(log10(size)))) if size > 0 else 3
 
 
 def _finding(score: LayerScore) -> str:
