@@ -4,13 +4,16 @@ PYTHON ?= python3
 # Workers of the test suite; each computes with one thread.
 JOBS ?= auto
 
+# Where official GLUE files are, for what needs real data.
+GLUE ?= ../shared/glue
+
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt
 # Named after the content it was made from, not after times: a checkout or touch that changes nothing installs nothing.
 STAMP := .venv/.set-up-$(shell (pwd; cat pyproject.toml constraints.txt) | cksum | cut -d' ' -f1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup embedded demo test test-slow check format clean distclean
+.PHONY: help setup embedded demo test test-slow check format bench-measure clean distclean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,6 +37,11 @@ check: $(STAMP) ## Lint, check the format and the types
 format: $(STAMP) ## Format the code and mend what lint can mend
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+bench-measure: $(STAMP) embedded ## Time measuring against what a user would run instead (GLUE=folder of official files)
+	$(INSTALL) --quiet --no-deps torch-cka transformer-ranker
+	$(INSTALL) --quiet torchmetrics matplotlib
+	$(BIN)/python bench/measure.py $(GLUE)
 
 clean: ## Remove what the tools leave behind
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist

@@ -1,7 +1,7 @@
 """How fast measuring is, next to what a user would run instead. `make bench-measure`
 
-Prints a table and, as the last line, one flat JSON object of ratios. Needs the packages torch-cka and transformer-ranker
-(installed by the make target) and SST-2's official files in a folder given as the first argument.
+Prints a table and, as the last line, one flat JSON object of ratios. Needs the packages torch-cka and
+transformer-ranker (installed by the make target) and a folder with SST-2's official files as the first argument.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def minilm_l12(tokenizer) -> Encoder:
 
 
 def hugging_face_pass(encoder: Encoder, texts: list[str]) -> torch.Tensor:
-    """What a user would write: random batches of 32, padded, `output_hidden_states`, mean of the tokens but the first."""
+    """What a user would write: random padded batches of 32, `output_hidden_states`, mean of the tokens but the first."""
     order = torch.randperm(len(texts), generator=torch.Generator().manual_seed(0)).tolist()
     out = torch.empty(encoder.depth + 1, len(texts), encoder.width)
     with torch.inference_mode():
@@ -94,7 +94,8 @@ def gram_matrix(states: torch.Tensor) -> torch.Tensor:
         gram = layer @ layer.T
         grams.append(gram - gram.mean(0) - gram.mean(1, keepdim=True) + gram.mean())
     norms = [gram.norm() for gram in grams]
-    return torch.tensor([[(a * b).sum() / (na * nb) for b, nb in zip(grams, norms)] for a, na in zip(grams, norms)])
+    sides = list(zip(grams, norms, strict=True))
+    return torch.tensor([[(a * b).sum() / (size * other) for b, other in sides] for a, size in sides])
 
 
 def bench_cka(encoder: Encoder, texts: list[str]) -> tuple[float, float]:
