@@ -38,7 +38,7 @@ def minilm_l12(tokenizer) -> Encoder:
 
 
 def hugging_face_pass(encoder: Encoder, texts: list[str]) -> torch.Tensor:
-    """What a user would write: random padded batches of 32, `output_hidden_states`, mean of the tokens but the first."""
+    """What a user would write: random padded batches of 32, `output_hidden_states`, mean of tokens but the first."""
     order = torch.randperm(len(texts), generator=torch.Generator().manual_seed(0)).tolist()
     out = torch.empty(encoder.depth + 1, len(texts), encoder.width)
     with torch.inference_mode():

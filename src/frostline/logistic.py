@@ -16,13 +16,13 @@ from torch import Tensor
 
 # A state's entry that varies by no more than this share of its size, or of the largest entry's spread, is rounding.
 _ROUNDING = 1e-6
-_BLOCK = 64
-_MEMORY = 5
+_BLOCK = 64  # rows
+_MEMORY = 5  # past moves that L-BFGS learns from; more gain little on top of a good curvature
 _MOST_STEPS = 500
-_PATIENCE = 20
+_PATIENCE = 20  # steps without progress: the limit of the precision
 _MOST_TRIES = 20
-_FLATTER = 0.3
-_MOVED = 1.5
+_FLATTER = 0.3  # a step ends where the slope is this share of what it was
+_MOVED = 1.5  # the mean curvature is factored again when it has changed by this factor
 
 _Move = tuple[Tensor, Tensor, Tensor]  # of the weights, the gradient's answer, one over their product
 
@@ -242,7 +242,7 @@ def _minimise(loss: _Loss, *, tolerance: float) -> tuple[Tensor, int, bool]:
             return weights, step, True
         since = 0 if decrement < least else since + 1
         least = min(least, decrement)
-        if since == _PATIENCE:  # at the limit of the precision
+        if since == _PATIENCE:
             return weights, step, False
         towards = direction @ loss.design.T
         length = _length(loss, weights, logits, direction, towards, slope=-decrement)

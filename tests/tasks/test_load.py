@@ -311,14 +311,3 @@ def test_every_public_name_can_be_had():
 
 def test_a_split_record_comes_out(tmp_path: Path):
     assert isinstance(load_task(frame(0, 20)).train, Split)
-
-
-def test_validation_carved_from_train_holds_no_row_of_a_given_test_split(tmp_path):
-    rows = [f"text {row},{'a' if row % 2 else 'b'}" for row in range(200)]
-    train, test = tmp_path / "train.csv", tmp_path / "test.csv"
-    train.write_text("\n".join(["text,label", *rows]) + "\n")
-    test.write_text("\n".join(["text,label", *rows[:70]]) + "\n")
-    task = load_task(train, test=test)
-    assert not set(task.validation.texts) & set(task.test.texts)
-    assert len(task.test) == 70
-    assert any("left out of validation" in note for note in task.notes)

@@ -14,7 +14,7 @@ from typing import Literal
 from frostline.errors import DataError, OptionError
 from frostline.tasks.metrics import check_metric, choose_metrics
 from frostline.tasks.record import Kind, Split, Task
-from frostline.tasks.splits import contents, count_duplicates, count_twins, divide
+from frostline.tasks.splits import count_duplicates, count_twins, divide
 from frostline.tasks.table import counted, show
 
 Protocol = Literal["held-out", "paper"]
@@ -109,11 +109,6 @@ def _carve(
     if validation is None:
         size = parts.sizes[1] if parts.sizes else max(1, round(len(train) * VALIDATION_SHARE))
         train, validation = divide(train, size, seed=seed, purpose="validation")
-        known = set(contents(test))
-        alone = [row for row, content in enumerate(contents(validation)) if content not in known]
-        if len(alone) < len(validation):
-            said.append(f"{counted(len(validation) - len(alone), 'row')} that test holds too left out of validation")
-            validation = validation.take(alone)
         share = "" if parts.sizes else f"{VALIDATION_SHARE:.0%}, "
         origin = "train" if parts.test is not None else "the rest"
         said.append(f"validation: {counted(len(validation), 'row')} carved from {origin} ({share}seed {seed})")
