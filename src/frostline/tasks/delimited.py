@@ -4,7 +4,8 @@ CSV follows the usual quoting rules, strictly: a quote that is opened is closed,
 a comma. TSV is ambiguous in the wild: some writers quote as in CSV, others (the GLUE files) never quote and let stray
 quotes stand. A TSV file in which every line has as many fields as the header is read line by line, and only a field
 that is wholly and properly quoted loses its quotes; otherwise the CSV rules are tried, and if they fail too the first
-ragged line is reported.
+ragged line is reported. (A quoted cell with a tab and a line break that looks like two whole lines is read as such:
+stray quotes are far more common.)
 """
 
 from __future__ import annotations
