@@ -57,6 +57,7 @@ embedded: $(STAMP)
 # Torch comes first, alone and pinned: drawn in by another package it would be the newest, with gigabytes for GPUs.
 $(STAMP):
 	@$(BIN)/python -c 'import pip' 2> /dev/null || $(MAKE) --no-print-directory .venv
+	@echo "installing the pinned versions into .venv: a few minutes the first time"
 	$(INSTALL) torch
 	$(INSTALL) --quiet hatchling editables
 	$(INSTALL) --quiet --no-build-isolation -e '.[dev]'

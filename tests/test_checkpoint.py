@@ -159,6 +159,10 @@ BROKEN = {
         lambda f: edit_config(f, _attn_implementation="someone/attention-kernel"),
         "_attn_implementation is 'someone/attention-kernel' in config.json; only eager and sdpa are run",
     ),
+    "a pointer in place of the weights": (
+        lambda f: (f / "model.safetensors").write_bytes(b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n"),
+        "is a Git LFS pointer",
+    ),
     "an adapter beside the model": (
         lambda f: (f / "adapter_config.json").write_text("{}"),
         "holds a PEFT adapter (adapter_config.json)",

@@ -148,7 +148,7 @@ def test_an_unknown_score_is_refused(folder):
 
 
 def test_too_few_examples_are_refused(folder):
-    with pytest.raises(OptionError, match="examples 1: at least 2"):
+    with pytest.raises(OptionError, match="examples 1: must be a whole number, 2 or more"):
         measure(folder, make_task(), examples=1)
 
 
@@ -307,3 +307,22 @@ def test_examples_count_rows_also_for_multiple_choice(folder):
     )
     task = make_task(kind="multiple choice", label_names=("1", "2"), train=questions, validation=None, test=None)
     assert measure(folder, task, examples=12, scores=["variability"]).examples == 12
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"examples": "10"}, "examples '10': must be a whole number"),
+        ({"examples": 10.5}, "examples 10.5: must be a whole number"),
+        ({"seed": -1}, "seed -1: must be a whole number, 0 or more"),
+        ({"max_length": -3}, "max length -3: must be a whole number, 1 or more"),
+    ],
+)
+def test_wrong_numbers_are_one_line_in_python_too(folder, options, message):
+    with pytest.raises(OptionError, match=message):
+        measure(folder, make_task(), **options)
+
+
+def test_a_model_object_in_place_of_an_encoder_is_told():
+    with pytest.raises(OptionError, match="must be a folder, a hub id or an Encoder, not a int"):
+        measure(3, make_task())

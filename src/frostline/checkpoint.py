@@ -23,6 +23,7 @@ EMBEDDED_NAME = "all-MiniLM-L6-v2"
 
 # All that an encoder needs, and nothing that could be code or a pickle.
 _WANTED_FILES = ["*.json", "*.safetensors", "*.txt", "*.model"]
+_LFS = b"version https://git-lfs"
 _DEPTH_KEYS = ("num_hidden_layers", "n_layers")
 _ATTENTION_KEYS = ("_attn_implementation", "attn_implementation", "_attn_implementation_internal")
 _TOKENIZER_FILES = ["tokenizer.json", "vocab.txt", "vocab.json", "spm.model", "spiece.model", "sentencepiece.bpe.model"]
@@ -100,6 +101,8 @@ def _locate(model: str | Path | None, revision: str | None) -> tuple[Path, str, 
         is_folder, is_file = path.is_dir(), path.is_file()
     except OSError as error:  # a name too long for the file system, a folder that may not be looked into
         raise EncoderError(f"model {str(model)[:60]!r}: not a folder ({error.strerror})") from None
+    if is_folder and revision is not None:
+        raise EncoderError(f"{model}: is a folder, and a revision goes with a hub id; leave --revision out")
     if is_folder:
         return path, str(model), None
     if is_file:
@@ -162,6 +165,10 @@ def _check_files(folder: Path, name: str) -> None:
             f"{name}: holds {found}, and weights are read from safetensors only; "
             "load it with transformers and save_pretrained it again"
         )
+    for path in folder.glob("*.safetensors"):
+        with path.open("rb") as file:
+            if file.read(len(_LFS)) == _LFS:
+                raise EncoderError(f"{path}: is a Git LFS pointer and not the weights; fetch them with `git lfs pull`")
     if (folder / "adapter_config.json").is_file():
         raise EncoderError(f"{name}: holds a PEFT adapter (adapter_config.json); merge it into the model and save that")
     if not any((folder / file).is_file() for file in _TOKENIZER_FILES):

@@ -289,6 +289,8 @@ def _megabytes_in(folder: Path) -> float:
 
 def _reason(said: str) -> tuple[str, str]:
     """Why pip failed, and what to do about it, from what it said."""
+    if "No space left on device" in said:
+        return "there is no space left on the disk", "make room, or move the cache with FROSTLINE_HOME and TMPDIR"
     if "DO NOT MATCH THE HASHES" in said:
         return "the package index offers a file with another sha256 than the pinned one", "use another index"
     if "Retrying (" in said or "connection" in said.lower():

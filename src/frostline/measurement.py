@@ -76,8 +76,11 @@ def measure(
         memory_limit: bytes of states beyond which they lie on disk.
         progress: told what is being done, and how much of it is done.
     """
-    if examples < 2:
-        raise OptionError(f"examples {examples}: at least 2 are needed")
+    for name, number, least in (("examples", examples, 2), ("seed", seed, 0), ("max length", max_length or 1, 1)):
+        if not isinstance(number, int) or number < least:
+            raise OptionError(f"{name} {number!r}: must be a whole number, {least} or more")
+    if not isinstance(encoder, Encoder | str | Path | None):
+        raise OptionError(f"encoder: must be a folder, a hub id or an Encoder, not a {type(encoder).__name__}")
     for null in nulls:
         if null not in NULLS:
             raise OptionError(f"null {null!r}: must be one of {', '.join(NULLS)}")
@@ -112,7 +115,7 @@ def measure(
         )
         notes, truncated = [*notes, *more], tokens.truncated
         matrices = _similarity(evidence) if similarity else {}
-    limit = max_length or encoder.default_length
+    limit = encoder.default_length if max_length is None else max_length
     return LayerScores(
         encoder={
             "name": encoder.name,
@@ -153,7 +156,7 @@ def _choose(scores: Sequence[str] | str, task: Task, *, stream: bool) -> tuple[l
     reasons = {}
     for score in chosen:
         if task.kind == "regression" and (score.needs == "classes" or stream):
-            reasons[score.name] = "needs classes, and the labels are numbers to predict"
+            reasons[score.name] = "needs classes, and the labels are numbers to predict (unless --kind says otherwise)"
         elif stream and score.from_moments is None:
             reasons[score.name] = "needs all states and cannot be streamed"
     if reasons and not isinstance(scores, str):
@@ -321,7 +324,8 @@ def _notes(encoder: Encoder, task: Task, split: Split, rows: Rows, truncated: in
     notes, count = [], len(split)
     sizes = Counter(split.labels) if task.kind != "regression" else Counter()
     if truncated:
-        notes.append(f"{truncated:,} of {count:,} texts were longer than {limit} tokens and cut")
+        were = "was" if truncated == 1 else "were"
+        notes.append(f"{truncated:,} of {count:,} texts {were} longer than {limit} tokens and cut")
     if count < _TOO_FEW:
         notes.append(
             f"{count:,} texts are few for width {encoder.width}: variability comes out too low, "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,7 @@ import numpy.typing as npt
 from frostline.errors import DataError, EncoderError
 
 Ints = npt.NDArray[np.int64]
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +68,9 @@ def tokenize(tokenizer: Any, texts: Sequence[str], pairs: Sequence[str] | None, 
     special = tokenizer.num_special_tokens_to_add(pair=pairs is not None)
     if max_length <= special:
         raise EncoderError(f"max length {max_length} leaves no room for text: {special} tokens are special ones")
+    for row, text in enumerate([*texts, *(pairs or ())]):
+        if not text.isascii() and _SURROGATE.search(text):
+            raise DataError(f"text {row % len(texts) + 1}: holds half a character (a lone surrogate); remove it")
     whole = _call(tokenizer, texts, pairs)
     too_long = [row for row, ids in enumerate(whole["input_ids"]) if len(ids) > max_length]
     if too_long:

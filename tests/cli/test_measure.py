@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 from tests.tiny import save_tiny
@@ -221,3 +224,28 @@ def test_labels_that_look_like_markup_are_printed_as_they_are(model, tmp_path, c
 def test_one_text_per_class_is_undefined_and_no_crash(model, weather, capsys):
     assert run(["measure", weather, "--model", model, "--examples", "2"]) == 0
     assert "variability: undefined at every layer." in capsys.readouterr().out
+
+
+def test_a_terminal_that_knows_no_arrows_shows_something_else(model, weather):
+    command = [sys.executable, "-c", "from frostline.cli import main; main()", "measure", weather, "--model", model]
+    environment = {**os.environ, "LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_full_disk_is_one_line(model, weather):
+    command = f"{sys.executable} -c 'from frostline.cli import main; main()' tasks > /dev/full"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "No space left" in done.stderr
+
+
+def test_an_interrupt_while_starting_ends_at_once(model, weather):
+    command = [sys.executable, "-c", "from frostline.cli import main; main()", "measure", weather, "--model", model]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(1.0)  # in the middle of importing torch, or of what comes after
+    running.send_signal(signal.SIGINT)
+    _, err = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert err == "frostline: interrupted\n"

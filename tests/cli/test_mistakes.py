@@ -146,6 +146,22 @@ MISTAKES: dict[str, tuple[Callable[[Path], list[str]], list[str]]] = {
     "infinite label in a test file": (infinite_label, ["test.csv:2", "inf"]),
     "data given twice": (with_flags(good, "--data", "movies"), ["data given twice"]),
     "unknown option": (with_flags(good, "--pool", "mean"), ["--pool"]),
+    "no data at all": (lambda f: [""], ["data ''"]),
+    "threads that would crash": (with_flags(good, "--threads", "2048"), ["--threads", "2048"]),
+    "semicolons, quoted": (
+        write("excel.csv", '"text";"label"\n"so, so";"a"\n"well";"b"\n'),
+        ["excel.csv:1", "separated by ';'"],
+    ),
+    "semicolons and commas": (
+        write("excel.csv", "text;label\nso, so;a\nwell;b\n"),
+        ["excel.csv:1", "separated by ';'"],
+    ),
+    "tabs in a .csv": (write("tabs.csv", "text\tlabel\none\ta\ntwo\tb\n"), ["tabs.csv:1", "separated by '\\t'"]),
+    "half a character": (
+        write("half.jsonl", "".join(f'{{"text": "a \\ud83d {row}", "label": {row % 2}}}\n' for row in range(40))),
+        ["half"],
+    ),
+    "revision of a folder": (lambda f: [*good(f), "--model", str(f), "--revision", "main"], ["--revision"]),
     "two files": (with_flags(good, "more.csv"), ["more.csv"]),
 }
 

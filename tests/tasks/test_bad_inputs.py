@@ -241,10 +241,7 @@ CASES: dict[str, tuple[str, str | bytes, str, dict[str, Any]]] = {
     ),
     "semicolons in a CSV": (
         *("a.csv", "text;label\na;b\n"),
-        *(
-            ": one column only, 'text;label', but a text and a label are needed; its fields seem to be separated by",
-            {},
-        ),
+        *(":1: the columns are separated by ';', not by commas; save it with commas", {}),
     ),
     "one column for two roles": (
         *("a.csv", GOOD),

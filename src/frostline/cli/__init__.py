@@ -6,6 +6,8 @@ traceback is a bug.
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import sys
 from typing import Annotated, Any, Optional
@@ -52,8 +54,15 @@ def _shared(
 _ClickException: type[Exception] = typer.BadParameter.__bases__[0].__bases__[0]
 
 
+# What the system refuses, and no fault of ours: permissions, a full disk, a disk that may not be written.
+_OUTSIDE = (errno.EACCES, errno.EPERM, errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+
+
 def main() -> None:
     """Run the command line and end the process with its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that knows no bars and arrows shows question marks
     sys.exit(run(sys.argv[1:]))
 
 
@@ -75,6 +84,10 @@ def run(arguments: list[str]) -> int:
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno() if sys.__stdout__ else 1)
         return 0
+    except OSError as error:
+        if error.errno not in _OUTSIDE:
+            raise
+        return _fail(f"{error.filename or 'output'}: {error.strerror}; give another place, or change that", 2)
     if code == Interrupted.exit_code:
         return _fail("interrupted", Interrupted.exit_code)
     return code if isinstance(code, int) else 0
@@ -84,7 +97,8 @@ def _usage_message(error: Any) -> str:
     """click's message in one line, with the value as it was given and where to read on."""
     message = error.format_message().rstrip(".").replace("Value error, ", "")
     errors = getattr(error.__cause__, "errors", None)  # typer checks values with pydantic
-    given = f" (got {errors()[0]['input']!r})" if callable(errors) else ""
+    value = repr(errors()[0]["input"]) if callable(errors) else ""
+    given = f" (got {value})" if value and value not in message else ""
     context = getattr(error, "ctx", None)
     command = context.command_path if context else "frostline"
     return f"{message}{given}; see `{command} --help`"

@@ -7,7 +7,7 @@ from frostline.cli import options, screen
 
 def command(as_json: options.Json = False) -> None:
     """List the encoder families that are supported, with examples of each."""
-    with screen.waiting("starting"):
+    with screen.starting():
         from frostline.families import FAMILIES
     rows = [
         {

@@ -83,7 +83,10 @@ def command(
     """
     if file is not None and data is not None:
         raise OptionError(f"data given twice: {file!r} and --data {data!r}; give it once")
-    with screen.waiting("starting"):
+    source = data if file is None else file
+    if source is not None and not source.strip():
+        raise OptionError("data '': is empty; give a file, a preset or a hub id, or leave it out for the embedded data")
+    with screen.starting():
         from frostline import folders
         from frostline.checkpoint import load_encoder
         from frostline.device import use_device
@@ -97,7 +100,7 @@ def command(
         folders.check_new(save)
     with screen.waiting("reading the data"):
         task = load_task(
-            file or data or "movies",
+            "movies" if source is None else source,
             text=text,
             text_pair=text_pair,
             label=label,
@@ -157,6 +160,7 @@ def _list_scores(as_json: bool) -> None:
     screen.out().print("\n* computed by default")
 
 
+_LEGEND = "(low) or (high): which is good; ± 95% interval; ◀ the best layer, ~ layers that cannot be told apart from it"
 _POOLED = {
     "mean": "each text is the mean of its tokens but the first",
     "first": "each text is its first token",
@@ -169,15 +173,19 @@ def _show(found: LayerScores) -> None:
     encoder, task = found.encoder, found.task
     title = f"{encoder['name']} ({encoder['family']}, {found.depth} layers) on {task['name']}"
     console.print(title, style="bold", markup=False)
-    labels = f", classes {', '.join(task['labels'])}" if task["labels"] else ""
-    console.print(f"{found.examples:,} {found.rows} texts{labels}; {_POOLED[found.pooling]}\n", markup=False)
+    asked = {
+        "classification": f", classes {', '.join(task['labels'])}",
+        "multiple choice": " (a question with one of its choices, right or wrong)",
+        "regression": "",
+    }[task["kind"]]
+    console.print(f"{found.examples:,} {found.rows} texts{asked}; {_POOLED[found.pooling]}\n", markup=False)
     headers = [f"{name} ({score.better})" for name, score in found.scores.items()]
     lines = [
         ["embeddings" if layer == 0 else str(layer), *(_cell(score, layer) for score in found.scores.values())]
         for layer in range(found.depth + 1)
     ]
     console.print(screen.table(["layer", *headers], lines, right=["layer", *headers]))
-    console.print("\n(low) or (high): which is good; ± 95% interval; ◀ best layer, ~ cannot be told apart from it\n")
+    console.print(f"\n{_LEGEND}\n", markup=False)
     for score in found.scores.values():
         console.print(_finding(score))
     for one in found.agreement:

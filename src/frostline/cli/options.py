@@ -13,13 +13,13 @@ Data = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option(
         "--data",
-        help="Labelled file (CSV, TSV, JSON lines, Parquet; plain or .gz), preset such as glue/sst2, or hub id.",
+        help="Labelled file (CSV, TSV, JSON lines, JSON, Parquet; plain or .gz), preset such as glue/sst2, or hub id.",
         show_default="the embedded movie-review snippets",
     ),
 ]
 DataArgument = Annotated[
     Optional[str],  # noqa: UP045
-    typer.Argument(metavar="[DATA]", help="The same as --data.", show_default=False),
+    typer.Argument(metavar="DATA", help="The same as --data.", show_default=False),
 ]
 Model = Annotated[
     Optional[str],  # noqa: UP045
@@ -84,7 +84,7 @@ MaxLength = Annotated[
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of everything drawn at random.")]
 Threads = Annotated[
     Optional[int],  # noqa: UP045
-    typer.Option("--threads", min=1, max=1024, help="CPU threads to use.", show_default="all cores"),
+    typer.Option("--threads", min=1, max=256, help="CPU threads to use.", show_default="all cores"),
 ]
 Device = Annotated[str, typer.Option("--device", help="Where to compute: cpu, cuda, mps.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]

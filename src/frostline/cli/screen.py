@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -33,6 +36,29 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Seque
     for row in rows:
         made.add_row(*(escape(cell) for cell in row))  # labels and names may hold what looks like markup
     return made
+
+
+@contextlib.contextmanager
+def starting() -> Iterator[None]:
+    """A spinner while libraries are imported; an interrupt then ends the program at once.
+
+    An import that is interrupted half-way leaves modules that fail later, in ways that hide what happened.
+    """
+
+    def stop(number: int, frame: object) -> None:
+        sys.stderr.write("frostline: interrupted\n")
+        sys.stderr.flush()
+        os._exit(130)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, stop)
+    try:
+        with waiting("starting"):
+            yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @contextlib.contextmanager

@@ -25,6 +25,14 @@ _QUOTED = re.compile(r'"(?:[^"]|"")*"')
 
 def read_csv(name: str, text: str, *, columns: Sequence[str] | None = None) -> Table:
     """The table in comma-separated text; the first record names the columns unless they are given."""
+    first = text.lstrip("\ufeff").split("\n", 1)[0]
+    if columns is None and "," not in first:
+        mark = next((mark for mark in ";\t|" if mark in first), None)
+        if mark is not None:
+            raise DataError(
+                f"{name}:1: the columns are separated by {mark!r}, not by commas; "
+                "save it with commas, or as .tsv with tabs between the columns"
+            )
     return _table(name, _csv_records(name, text, delimiter=","), columns)
 
 
