@@ -9,7 +9,7 @@ import transformers
 from frostline.checkpoint import load_encoder
 from frostline.encoder import Encoder
 from frostline.heads import make_head
-from frostline.surgery import truncate
+from frostline.surgery import permute, reinitialise, skip, truncate
 
 TEXTS = [
     "A thaw in January.",
@@ -75,6 +75,28 @@ def test_the_head_equals_the_stock_head_that_transformers_loads(encoder, tmp_pat
         theirs = loaded(**encoder.tokenizer(TEXTS, padding=True, return_tensors="pt")).logits
     assert loaded.config.num_hidden_layers == 4
     torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=0)
+
+
+def test_surgery_changes_exactly_what_it_says(encoder):
+    before = {name: value.clone() for name, value in encoder.model.state_dict().items()}
+    changed = reinitialise(encoder, [2, 5], seed=0)
+    chosen = {name for number in (2, 5) for name in changed.parts().layers[number - 1]}
+    for name, value in changed.model.state_dict().items():
+        assert torch.equal(value, before[name]) == (name not in chosen)
+    tokens = encoder.tokenize(TEXTS)
+    layout = encoder.layout(tokens)
+    with torch.inference_mode():
+        for other, numbers in (
+            (permute(encoder, [2, 1, 3, 6, 5, 4]), (2, 1, 3, 6, 5, 4)),
+            (skip(encoder, 3, 4), (1, 2, 5, 6)),
+        ):
+            states = encoder.embed(tokens, layout)
+            for number in numbers:
+                states = encoder.run(states, layout, number, number)
+            inputs = encoder.tokenizer(TEXTS, padding=True, return_tensors="pt")
+            stock = other.model(**inputs).last_hidden_state[inputs["attention_mask"].bool()]
+            torch.testing.assert_close(stock, states, atol=1e-5, rtol=0)
+    assert all(torch.equal(value, before[name]) for name, value in encoder.model.state_dict().items())
 
 
 def test_texts_beyond_the_models_limit_are_cut_and_counted(encoder):
