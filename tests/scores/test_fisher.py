@@ -11,8 +11,8 @@ from tests.tiny import ALL_CONFIGS, random_tokens, tiny_encoder
 from frostline.encoder import Encoder, unroll
 from frostline.errors import MeasureError, OptionError
 from frostline.evidence import Evidence
-from frostline.fisher_answers import multinomial_root
-from frostline.fisher_squares import squares_form_in_batches
+from frostline.fisher.answers import multinomial_root
+from frostline.fisher.squares import squares_form_in_batches
 from frostline.heads import make_head
 from frostline.scores import LAYER_SCORES
 from frostline.scores.fisher import estimate_fisher, fisher_diagonal
@@ -153,8 +153,8 @@ def test_single_precision_is_good_to_five_digits(name):
 def test_batches_that_do_not_fit_give_the_same(monkeypatch):
     evidence = evidence_of(double_encoder("bert"), "multiple choice")
     expected = fisher_diagonal(evidence, heads=2)
-    monkeypatch.setattr("frostline.fisher_squares._MOST_KEPT", 0)
-    monkeypatch.setattr("frostline.fisher_sample.TOKENS_PER_BATCH", 30)
+    monkeypatch.setattr("frostline.fisher.squares._MOST_KEPT", 0)
+    monkeypatch.setattr("frostline.fisher.sample.TOKENS_PER_BATCH", 30)
     found = fisher_diagonal(evidence, heads=2)
     for head in (0, 1):
         assert_same(found, [{name: v[head] for name, v in layer.items()} for layer in expected], head=head)

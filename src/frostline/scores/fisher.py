@@ -12,9 +12,9 @@ from torch import Tensor
 from frostline.errors import OptionError, did_you_mean
 from frostline.estimate import Estimate
 from frostline.evidence import Evidence
-from frostline.fisher_answers import Label
-from frostline.fisher_sample import FisherSample
-from frostline.fisher_squares import LayerSquares
+from frostline.fisher.answers import Label
+from frostline.fisher.sample import FisherSample
+from frostline.fisher.squares import LayerSquares
 from frostline.scores import fitted_score
 
 Norm = Literal["frobenius", "trace", "mean"]

@@ -10,8 +10,8 @@ from torch import Tensor
 from frostline.encoder import Encoder
 from frostline.errors import MeasureError, OptionError
 from frostline.evidence import Evidence
-from frostline.fisher_answers import Label, answer_weights
-from frostline.fisher_squares import TOKENS_PER_BATCH, LayerSquares, squared_gradients
+from frostline.fisher.answers import Label, answer_weights
+from frostline.fisher.squares import TOKENS_PER_BATCH, LayerSquares, squared_gradients
 from frostline.heads import FamilyHead, HeadKind, make_head
 from frostline.layout import Layout
 

@@ -22,7 +22,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from frostline.encoder import Encoder, unroll
-from frostline.fisher_spans import Spans
+from frostline.fisher.spans import Spans
 from frostline.layout import Layout
 from frostline.parts import Named
 from frostline.tokens import Ints, Tokens
