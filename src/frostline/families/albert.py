@@ -23,7 +23,7 @@ class Albert(Family):
     name = "albert"
     title = "ALBERT"
     examples = "albert-base-v2, albert-large-v2"
-    note = "layers share parameters; unrolled, with the larger parameter count said, where they must differ"
+    note = "layers share parameters; each gets its own copy, and the model more parameters, where they must differ"
     layers_path = "encoder.albert_layer_groups"
     embedding_paths = ("embeddings", "encoder.embedding_hidden_mapping_in")
     projections = {
