@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
 from frostline.encoder import Encoder
+from frostline.similarity import own_hsic_leaving_out
 from frostline.states.pooled import Pooling
 from frostline.tasks import Split
 from frostline.tasks.record import Kind
@@ -42,6 +43,7 @@ class Evidence:
     encoder: Encoder | None = None
     tokens: Tokens | None = None
     split: Split | None = None
+    _own_hsic: dict[int, Tensor] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -76,6 +78,17 @@ class Evidence:
         by_class = order[label[order].argsort(stable=True)]
         rank = torch.cat([torch.arange(int(count)) for count in counts])
         return self.take(by_class[rank < counts.min()].sort().values)
+
+    def own_hsic(self, blocks: Tensor | None) -> Tensor:
+        """(1 + blocks, layers): each layer's similarity with itself, computed once for all scores that divide by it.
+
+        Args:
+            blocks: what `blocks` gave, or None to leave out nothing.
+        """
+        count = 0 if blocks is None else int(blocks.max()) + 1
+        if count not in self._own_hsic:
+            self._own_hsic[count] = own_hsic_leaving_out(self.states[self.pooling], blocks)
+        return self._own_hsic[count]
 
     def blocks(self, count: int) -> Tensor:
         """(rows,): a random division into at most `count` equal blocks, fair to classes and dividing no group."""

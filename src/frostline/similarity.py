@@ -11,6 +11,8 @@ which is Song's estimator in feature space. No n x n matrix is needed; where one
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import torch
 from torch import Tensor
 
@@ -65,11 +67,13 @@ def cross_norms(one: Tensor, two: Tensor) -> Tensor:
         grams_two = grams_one if is_same else (two @ two.transpose(1, 2)).flatten(1)
         return (grams_one @ grams_two.T).double()
     out = torch.empty(layers_one, layers_two, dtype=torch.float64, device=one.device)
+    side_by_side = two.transpose(0, 1).flatten(1)  # one wide product per layer is faster than one for each pair
     for a in range(layers_one):
-        for b in range(a if is_same else 0, layers_two):
-            out[a, b] = (one[a].T @ two[b]).square().sum(dtype=torch.float64)
-            if is_same:
-                out[b, a] = out[a, b]
+        begin = a if is_same else 0
+        products = (one[a].T @ side_by_side[:, begin * width_two :]).view(width_one, -1, width_two)
+        out[a, begin:] = products.square().sum((0, 2), dtype=torch.float64)
+        if is_same:
+            out[begin:, a] = out[a, begin:].clone()
     return out
 
 
@@ -183,24 +187,33 @@ def _lengths_around(states: Tensor, points: Tensor) -> Tensor:
     )
 
 
-def cka_leaving_out(one: Tensor, two: Tensor, blocks: Tensor | None) -> Tensor:
-    """Unbiased CKA of two layers on all texts and without each block in turn: (1 + blocks,), float64."""
-    together = hsic_leaving_out(one, two, blocks)
-    return together / (_own(one, blocks) * _own(two, blocks)).sqrt()
+def own_hsic_leaving_out(states: Tensor, blocks: Tensor | None) -> Tensor:
+    """HSIC of each layer with itself: (1 + blocks, layers); NaN where it is constant or too noisy to be positive.
 
-
-def cka_between_neighbours(states: Tensor, blocks: Tensor | None) -> Tensor:
-    """The same for each layer and the one below it: (1 + blocks, layers - 1), float64."""
-    own = [_own(layer, blocks) for layer in states]
-    columns = [
-        hsic_leaving_out(states[layer - 1], states[layer], blocks) / (own[layer - 1] * own[layer]).sqrt()
-        for layer in range(1, len(states))
-    ]
-    return torch.stack(columns, dim=1)
-
-
-def _own(states: Tensor, blocks: Tensor | None) -> Tensor:
-    """HSIC of a layer with itself, NaN where it is constant or too noisy for a positive estimate."""
-    own = hsic_leaving_out(states, states, blocks)
-    constant = is_constant(_centred(states[None]), states[None])[0]
+    Args:
+        states: (layers, texts, width).
+        blocks: (texts,), the block of each text from 0; None leaves out nothing.
+    """
+    own = torch.stack([hsic_leaving_out(layer, layer, blocks) for layer in states], dim=1)
+    constant = torch.cat([is_constant(_centred(layer[None]), layer[None]) for layer in states])
     return torch.where(constant | (own <= 0), float("nan"), own)
+
+
+def cka_leaving_out(states: Tensor, own: Tensor, other: Tensor, blocks: Tensor | None) -> Tensor:
+    """Unbiased CKA of each layer with one other set of columns, as above: (1 + blocks, layers), float64.
+
+    Args:
+        states: (layers, texts, width).
+        own: what `own_hsic_leaving_out` gives for them.
+        other: (texts, columns).
+        blocks: (texts,), the block of each text from 0; None leaves out nothing.
+    """
+    other = other.to(states.dtype)
+    together = torch.stack([hsic_leaving_out(layer, other, blocks) for layer in states], dim=1)
+    return together / (own * own_hsic_leaving_out(other[None], blocks)).sqrt()
+
+
+def cka_between_neighbours(states: Tensor, own: Tensor, blocks: Tensor | None) -> Tensor:
+    """The same for each layer and the one below it: (1 + blocks, layers - 1), float64."""
+    together = torch.stack([hsic_leaving_out(below, above, blocks) for below, above in pairwise(states)], dim=1)
+    return together / (own[:, :-1] * own[:, 1:]).sqrt()

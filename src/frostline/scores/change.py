@@ -18,6 +18,6 @@ def change(evidence: Evidence, *, uncertainty: bool = True) -> Estimate:
     texts have the same state.
     """
     blocks = evidence.blocks(JACKKNIFE_BLOCKS) if uncertainty else None
-    between = cka_between_neighbours(evidence.states[evidence.pooling], blocks)
+    between = cka_between_neighbours(evidence.states[evidence.pooling], evidence.own_hsic(blocks), blocks)
     rows = torch.cat([torch.full_like(between[:, :1], float("nan")), 1 - between], dim=1)
     return from_jackknife(rows[0], rows[1:]) if uncertainty else Estimate(values=rows[0])

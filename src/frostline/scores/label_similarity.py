@@ -43,8 +43,7 @@ def label_similarity(evidence: Evidence, *, uncertainty: bool = True) -> Estimat
     """
     blocks = evidence.blocks(JACKKNIFE_BLOCKS) if uncertainty else None
     target = label_columns(evidence.labels, has_classes=evidence.has_classes)
-    states = evidence.states[evidence.pooling]
-    rows = torch.stack([cka_leaving_out(layer, target.to(layer.dtype), blocks) for layer in states], dim=1)
+    rows = cka_leaving_out(evidence.states[evidence.pooling], evidence.own_hsic(blocks), target, blocks)
     return from_jackknife(rows[0], rows[1:]) if uncertainty else Estimate(values=rows[0])
 
 
