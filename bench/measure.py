@@ -18,7 +18,7 @@ from transformers import BertConfig, BertModel
 from frostline.checkpoint import load_encoder
 from frostline.encoder import Encoder
 from frostline.evidence import Evidence
-from frostline.measurement import DEFAULT_SCORES
+from frostline.measured_rows import DEFAULT_SCORES
 from frostline.scores import LAYER_SCORES
 from frostline.similarity import cka_matrix
 from frostline.states.pooled import pooled_states

@@ -7,7 +7,7 @@ import torch
 from tests.tiny import random_tokens, tiny_encoder
 
 from frostline.evidence import Evidence
-from frostline.scores import LAYER_SCORES, fitted_score, layer_score
+from frostline.scores import LAYER_SCORES, layer_score
 from frostline.states.pooled import POOLINGS
 from frostline.tasks import Split
 
@@ -108,6 +108,6 @@ def test_a_score_without_docstring_is_refused():
 
     with pytest.raises(ValueError, match="no docstring"):
 
-        @fitted_score(better="low", paper="none")
+        @layer_score(fitted=True, better="low", paper="none")
         def silent(evidence, *, uncertainty=True):
             return evidence

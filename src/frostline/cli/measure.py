@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from frostline.cli import options, screen
-from frostline.errors import OptionError
 
 if TYPE_CHECKING:
     from frostline.records import LayerScore, LayerScores
@@ -81,11 +80,7 @@ def command(
     Prints, per layer, how far it is already specialised in the task by several scores, and marks the best layer of each
     and those that cannot be told apart from it. With no arguments it measures a small encoder on movie-review snippets.
     """
-    if file is not None and data is not None:
-        raise OptionError(f"data given twice: {file!r} and --data {data!r}; give it once")
-    source = data if file is None else file
-    if source is not None and not source.strip():
-        raise OptionError("data '': is empty; give a file, a preset or a hub id, or leave it out for the embedded data")
+    source = options.one_source(file, data)
     with screen.starting():
         from frostline import folders
         from frostline.checkpoint import load_encoder
@@ -138,7 +133,7 @@ def command(
 
 
 def _list_scores(as_json: bool) -> None:
-    from frostline.measurement import DEFAULT_SCORES
+    from frostline.measured_rows import DEFAULT_SCORES
     from frostline.scores import LAYER_SCORES
 
     rows = [

@@ -8,6 +8,8 @@ from typing import Annotated, Optional
 
 import typer
 
+from frostline.errors import OptionError
+
 # typer reads these annotations at run time and wants Optional spelled out.
 Data = Annotated[
     Optional[str],  # noqa: UP045
@@ -88,3 +90,25 @@ Threads = Annotated[
 ]
 Device = Annotated[str, typer.Option("--device", help="Where to compute: cpu, cuda, mps.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+TunedFolder = Annotated[
+    Path,
+    typer.Argument(metavar="FOLDER", help="A tuned model: a run's folder, its model folder, or any stock classifier."),
+]
+Base = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option(
+        "--model",
+        help="The encoder that an adapter, prefix or mean-headed model was tuned from, if it has moved.",
+        show_default="where it was",
+    ),
+]
+
+
+def one_source(file: str | None, data: str | None) -> str | None:
+    """The data, which may be given as an argument or as a flag, or not at all."""
+    if file is not None and data is not None:
+        raise OptionError(f"data given twice: {file!r} and --data {data!r}; give it once")
+    source = data if file is None else file
+    if source is not None and not source.strip():
+        raise OptionError("data '': is empty; give a file, a preset or a hub id, or leave it out for the embedded data")
+    return source

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 from torch import Tensor
 
@@ -23,6 +23,7 @@ Better = Literal["low", "high"]
 Needs = Literal["nothing", "labels", "classes"]
 ScoreFunction = Callable[[Tensor, Tensor], Tensor]
 FittedFunction = Callable[..., Estimate]  # (Evidence, *, uncertainty: bool)
+F = TypeVar("F", bound=Callable[..., Any])
 MomentsFunction = Callable[[ClassMoments], Tensor]
 
 JACKKNIFE_BLOCKS = 20
@@ -67,69 +68,44 @@ def layer_score(
     pooling: Pooling | None = None,
     balanced: bool = False,
     from_moments: MomentsFunction | None = None,
-) -> Callable[[ScoreFunction], ScoreFunction]:
-    """Register a function of states and labels as a layer score.
+    fitted: bool = False,
+) -> Callable[[F], F]:
+    """Register a function as a layer score; the first line of its docstring is printed wherever the score is explained.
 
     The function takes states (layers, texts, width) and labels (texts,), and returns (layers,) in float64 with NaN
-    where the score is undefined. The first line of its docstring is printed wherever the score is explained.
+    where the score is undefined. One that is `fitted` takes `Evidence` and the keyword `uncertainty` and returns an
+    `Estimate`, with an uncertainty of its own kind. The other options are those of `Score`.
     """
 
-    def register(function: ScoreFunction) -> ScoreFunction:
-        def estimate(evidence: Evidence, *, uncertainty: bool = True) -> Estimate:
-            states, labels = evidence.states[pooling or evidence.pooling], evidence.labels
-            if not uncertainty:
-                return Estimate(values=function(states, labels))
-            blocks = evidence.blocks(JACKKNIFE_BLOCKS)
-            return jackknife(lambda rows: function(states[:, rows], labels[rows]), blocks)
-
-        _add(function, estimate, name, better, paper, needs, pooling, balanced, from_moments)
+    def register(function: F) -> F:
+        summary = (function.__doc__ or "").strip().split("\n")[0]
+        if not summary:
+            raise ValueError(f"layer score {function.__name__!r} has no docstring to explain it")
+        score = Score(
+            name=name or function.__name__,
+            better=better,
+            paper=paper,
+            needs=needs,
+            pooling=pooling,
+            balanced=balanced,
+            summary=summary,
+            estimate=function if fitted else _leaving_out_blocks(function, pooling),
+            from_moments=from_moments,
+        )
+        LAYER_SCORES.add(score.name, score)
         return function
 
     return register
 
 
-def fitted_score(
-    *,
-    better: Better,
-    paper: str,
-    needs: Needs = "classes",
-    name: str | None = None,
-    pooling: Pooling | None = None,
-    balanced: bool = False,
-    from_moments: MomentsFunction | None = None,
-) -> Callable[[FittedFunction], FittedFunction]:
-    """Register a function of `Evidence` (and keyword `uncertainty`) that returns an `Estimate` as a layer score."""
+def _leaving_out_blocks(function: ScoreFunction, pooling: Pooling | None) -> FittedFunction:
+    """The function of states and labels as one of evidence, its uncertainty from leaving out blocks of texts."""
 
-    def register(function: FittedFunction) -> FittedFunction:
-        _add(function, function, name, better, paper, needs, pooling, balanced, from_moments)
-        return function
+    def estimate(evidence: Evidence, *, uncertainty: bool = True) -> Estimate:
+        states, labels = evidence.states[pooling or evidence.pooling], evidence.labels
+        if not uncertainty:
+            return Estimate(values=function(states, labels))
+        blocks = evidence.blocks(JACKKNIFE_BLOCKS)
+        return jackknife(lambda rows: function(states[:, rows], labels[rows]), blocks)
 
-    return register
-
-
-def _add(
-    function: Callable[..., object],
-    estimate: FittedFunction,
-    name: str | None,
-    better: Better,
-    paper: str,
-    needs: Needs,
-    pooling: Pooling | None,
-    balanced: bool,
-    from_moments: MomentsFunction | None,
-) -> None:
-    summary = (function.__doc__ or "").strip().split("\n")[0]
-    if not summary:
-        raise ValueError(f"layer score {function.__name__!r} has no docstring to explain it")
-    score = Score(
-        name=name or function.__name__,
-        better=better,
-        paper=paper,
-        needs=needs,
-        pooling=pooling,
-        balanced=balanced,
-        summary=summary,
-        estimate=estimate,
-        from_moments=from_moments,
-    )
-    LAYER_SCORES.add(score.name, score)
+    return estimate

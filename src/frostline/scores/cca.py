@@ -11,7 +11,7 @@ from torch import Tensor
 from frostline.errors import MeasureError
 from frostline.estimate import Estimate, from_independent
 from frostline.evidence import Evidence, divide
-from frostline.scores import fitted_score
+from frostline.scores import layer_score
 from frostline.scores.label_similarity import label_columns
 from frostline.similarity import undefined_where_constant
 
@@ -21,7 +21,7 @@ _STATE_RIDGES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)  # relative to the mean variance o
 _LABEL_RIDGES = (1e-6, 1e-3, 1e-1)
 
 
-@fitted_score(better="high", paper="1, section 4.3", balanced=True)
+@layer_score(fitted=True, better="high", paper="1, section 4.3", balanced=True)
 def cca(evidence: Evidence, *, uncertainty: bool = True) -> Estimate:
     """Correlation of states and labels along learnt directions, on unseen texts; high means specialised.
 

@@ -6,11 +6,11 @@ import torch
 
 from frostline.estimate import Estimate, from_jackknife
 from frostline.evidence import Evidence
-from frostline.scores import JACKKNIFE_BLOCKS, fitted_score
+from frostline.scores import JACKKNIFE_BLOCKS, layer_score
 from frostline.similarity import cka_between_neighbours
 
 
-@fitted_score(better="high", paper="CKA of a layer's input and output", needs="nothing")
+@layer_score(fitted=True, better="high", paper="CKA of a layer's input and output", needs="nothing")
 def change(evidence: Evidence, *, uncertainty: bool = True) -> Estimate:
     """One minus the similarity (unbiased linear CKA) of a layer's input and output; low means that it does little.
 

@@ -15,7 +15,7 @@ from frostline.evidence import Evidence
 from frostline.fisher.answers import Label
 from frostline.fisher.sample import FisherSample
 from frostline.fisher.squares import LayerSquares
-from frostline.scores import fitted_score
+from frostline.scores import layer_score
 
 Norm = Literal["frobenius", "trace", "mean"]
 NORMS: tuple[Norm, ...] = ("frobenius", "trace", "mean")
@@ -26,7 +26,7 @@ BLOCKS = 10
 _PIECE = 1 << 13  # parameters summed up at a time in double precision, so that they stay in the cache
 
 
-@fitted_score(better="high", paper="2, equation 1", needs="labels")
+@layer_score(fitted=True, better="high", paper="2, equation 1", needs="labels")
 def fisher(evidence: Evidence, *, uncertainty: bool = True) -> Estimate:
     """Size of the Fisher diagonal; high means that answers depend strongly on the layer, so tune it.
 
@@ -40,25 +40,25 @@ def fisher(evidence: Evidence, *, uncertainty: bool = True) -> Estimate:
     return estimate_fisher(evidence, uncertainty=uncertainty)
 
 
-@fitted_score(name="fisher.trace", better="high", paper="2, equation 1", needs="labels")
+@layer_score(fitted=True, name="fisher.trace", better="high", paper="2, equation 1", needs="labels")
 def fisher_trace(evidence: Evidence, *, uncertainty: bool = True) -> Estimate:
     """Sum of the Fisher diagonal over the layer's parameters, in place of its Frobenius norm."""
     return estimate_fisher(evidence, norm="trace", uncertainty=uncertainty)
 
 
-@fitted_score(name="fisher.mean", better="high", paper="2, equation 1", needs="labels")
+@layer_score(fitted=True, name="fisher.mean", better="high", paper="2, equation 1", needs="labels")
 def fisher_mean(evidence: Evidence, *, uncertainty: bool = True) -> Estimate:
     """Mean of the Fisher diagonal over the layer's parameters, whatever their number."""
     return estimate_fisher(evidence, norm="mean", uncertainty=uncertainty)
 
 
-@fitted_score(name="fisher.true", better="high", paper="2, equation 1", needs="labels")
+@layer_score(fitted=True, name="fisher.true", better="high", paper="2, equation 1", needs="labels")
 def fisher_true(evidence: Evidence, *, uncertainty: bool = True) -> Estimate:
     """Size of the Fisher diagonal with each text's true label in place of the model's own."""
     return estimate_fisher(evidence, label="true", uncertainty=uncertainty)
 
 
-@fitted_score(name="fisher.sampled", better="high", paper="2, equation 1", needs="labels")
+@layer_score(fitted=True, name="fisher.sampled", better="high", paper="2, equation 1", needs="labels")
 def fisher_sampled(evidence: Evidence, *, uncertainty: bool = True) -> Estimate:
     """Size of the Fisher diagonal with one label per text drawn from the model's own answers."""
     return estimate_fisher(evidence, label="sampled", uncertainty=uncertainty)

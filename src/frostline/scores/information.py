@@ -9,14 +9,14 @@ from torch import Tensor
 from frostline.errors import MeasureError
 from frostline.estimate import Estimate, from_independent
 from frostline.evidence import Evidence
-from frostline.scores import fitted_score
+from frostline.scores import layer_score
 from frostline.similarity import undefined_where_constant
 
 _FOLDS = 10
 _CLUSTERS = 10
 
 
-@fitted_score(better="high", paper="1, appendix C.7", balanced=True)
+@layer_score(fitted=True, better="high", paper="1, appendix C.7", balanced=True)
 def information(evidence: Evidence, *, uncertainty: bool = True) -> Estimate:
     """Mutual information, in nats, of k-means clusters and labels on unseen texts; high means that classes clump.
 

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from frostline.estimate import Estimate, from_jackknife
 from frostline.evidence import Evidence
-from frostline.scores import JACKKNIFE_BLOCKS, fitted_score
+from frostline.scores import JACKKNIFE_BLOCKS, layer_score
 from frostline.similarity import cka_leaving_out
 from frostline.states.moments import ClassMoments
 
@@ -34,7 +34,7 @@ def _from_moments(moments: ClassMoments) -> Tensor:
     return moments.undefined_where_constant(shared / (own.clamp(min=0) * target).sqrt())
 
 
-@fitted_score(better="high", paper="CKA with labels", needs="labels", from_moments=_from_moments)
+@layer_score(fitted=True, better="high", paper="CKA with labels", needs="labels", from_moments=_from_moments)
 def label_similarity(evidence: Evidence, *, uncertainty: bool = True) -> Estimate:
     """Similarity (unbiased linear CKA) of the states with the labels; high means that the labels shape the layer.
 

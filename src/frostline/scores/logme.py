@@ -9,7 +9,7 @@ from torch import Tensor
 
 from frostline.estimate import Estimate, jackknife
 from frostline.evidence import Evidence
-from frostline.scores import JACKKNIFE_BLOCKS, fitted_score
+from frostline.scores import JACKKNIFE_BLOCKS, layer_score
 from frostline.scores.label_similarity import label_columns
 from frostline.similarity import undefined_where_constant
 
@@ -18,7 +18,7 @@ _TOLERANCE = 1e-7  # of the ratio; the evidence is flat at its top, so its own e
 _SMALLEST = 1e-12
 
 
-@fitted_score(better="high", paper="You et al. 2021", needs="labels")
+@layer_score(fitted=True, better="high", paper="You et al. 2021", needs="labels")
 def logme(evidence: Evidence, *, uncertainty: bool = True) -> Estimate:
     """Log evidence per text of a linear model with integrated weights; high means that states explain the labels.
 

@@ -13,10 +13,10 @@ from frostline.evidence import Evidence
 from frostline.heads import FamilyHead, HeadKind, make_head
 from frostline.heldout import INNER_PARTS, estimate, finite_states, hold_out, part_rows, predictions
 from frostline.probing import HeadProbes, make_targets, train_probes
-from frostline.scores import fitted_score
+from frostline.scores import layer_score
 
 
-@fitted_score(better="high", paper="1, section 4.1", needs="labels", name="probe.head")
+@layer_score(fitted=True, better="high", paper="1, section 4.1", needs="labels", name="probe.head")
 def probe_head(
     evidence: Evidence,
     *,

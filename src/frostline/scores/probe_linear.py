@@ -9,10 +9,10 @@ from frostline.estimate import Estimate
 from frostline.evidence import Evidence
 from frostline.heldout import estimate, finite_states, hold_out, predictions
 from frostline.logistic import fit_logistic, fit_ridge
-from frostline.scores import fitted_score
+from frostline.scores import layer_score
 
 
-@fitted_score(better="high", paper="3, made exact", needs="labels", name="probe.linear")
+@layer_score(fitted=True, better="high", paper="3, made exact", needs="labels", name="probe.linear")
 def probe_linear(evidence: Evidence, *, uncertainty: bool = True, penalty: float = 1.0) -> Estimate:
     """Held-out task metric of a linear classifier on the layer's states; high means that they tell the classes apart.
 

@@ -10,10 +10,10 @@ from frostline.estimate import Estimate
 from frostline.evidence import Evidence
 from frostline.heldout import INNER_PARTS, estimate, finite_states, hold_out, part_rows, predictions
 from frostline.probing import LinearProbes, losses, make_targets, train_probes
-from frostline.scores import fitted_score
+from frostline.scores import layer_score
 
 
-@fitted_score(better="high", paper="3, section 3", needs="labels", name="probe.linear.paper", pooling="all")
+@layer_score(fitted=True, better="high", paper="3, section 3", needs="labels", name="probe.linear.paper", pooling="all")
 def probe_linear_paper(
     evidence: Evidence,
     *,

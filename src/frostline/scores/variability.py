@@ -9,7 +9,7 @@ from torch import Tensor
 
 from frostline.estimate import Estimate, jackknife
 from frostline.evidence import Evidence, divide
-from frostline.scores import JACKKNIFE_BLOCKS, fitted_score, layer_score
+from frostline.scores import JACKKNIFE_BLOCKS, layer_score
 from frostline.similarity import undefined_where_constant
 from frostline.states.moments import ClassMoments
 
@@ -76,7 +76,7 @@ def variability_collapse(states: Tensor, labels: Tensor) -> Tensor:
     return undefined_where_constant(values, states)
 
 
-@fitted_score(better="low", paper="ours, after 1", name="variability.crossfit")
+@layer_score(fitted=True, better="low", paper="ours, after 1", name="variability.crossfit")
 def variability_crossfit(evidence: Evidence, *, uncertainty: bool = True) -> Estimate:
     """Variability without its small-sample bias: means and spread come from different thirds of the texts.
 
