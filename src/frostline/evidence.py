@@ -90,6 +90,12 @@ class Evidence:
             self._own_hsic[count] = own_hsic_leaving_out(self.states[self.pooling], blocks)
         return self._own_hsic[count]
 
+    def in_order(self) -> Evidence:
+        """The same with rows in the order of their groups, so that the order they came in does not matter."""
+        if bool((self.groups.diff() >= 0).all()):
+            return self
+        return self.take(self.groups.argsort(stable=True))
+
     def blocks(self, count: int) -> Tensor:
         """(rows,): a random division into at most `count` equal blocks, fair to classes and dividing no group."""
         count = min(count, len(torch.unique(self.groups)))
@@ -108,7 +114,18 @@ def divide(labels: Tensor | None, groups: Tensor, count: int, *, seed: int) -> T
     if labels is not None:
         first_class = torch.full((number,), -1, dtype=torch.long)
         first_class[group.flip(0)] = torch.unique(labels, return_inverse=True)[1].flip(0)
-        shuffled = shuffled[first_class[shuffled].argsort(stable=True)]
+        shuffled = shuffled[numbered(first_class[shuffled])[1].argsort(stable=True)]
     block_of_group = torch.empty(number, dtype=torch.long)
     block_of_group[shuffled] = torch.arange(number) % count
     return block_of_group[group]
+
+
+def numbered(labels: Tensor) -> tuple[Tensor, Tensor]:
+    """The classes in the order in which they first come, and each row's place among them.
+
+    What is drawn for a class (its share of a fold, the weights of a fresh head) then does not depend on its name.
+    """
+    names, inverse = torch.unique(labels, return_inverse=True)
+    first = torch.full((len(names),), len(labels)).scatter_reduce_(0, inverse, torch.arange(len(labels)), "amin")
+    order = first.argsort()
+    return names[order], order.argsort()[inverse]

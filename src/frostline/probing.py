@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from frostline.evidence import Evidence
+from frostline.evidence import Evidence, numbered
 
 Judge = Callable[[Tensor], Tensor]  # from outputs (layers, rows, outputs) to a value per layer, high is good
 
@@ -118,9 +118,10 @@ def make_targets(evidence: Evidence, rows: Tensor) -> Targets:
     """The targets of all rows, in terms of the classes, or the mean and deviation, of some of them."""
     labels = evidence.labels
     if evidence.has_classes:
-        classes = torch.unique(labels[rows])
-        codes = torch.searchsorted(classes, labels).clamp(max=len(classes) - 1)
-        return Targets(values=codes.masked_fill(classes[codes] != labels, -1), classes=classes)
+        is_choice = evidence.kind == "multiple choice"  # wrong comes before right there
+        classes = torch.unique(labels[rows]) if is_choice else numbered(labels[rows])[0]
+        is_class = labels[:, None] == classes[None, :]
+        return Targets(values=torch.where(is_class.any(1), is_class.long().argmax(1), -1), classes=classes)
     known = labels[rows].double()
     scale = float(known.std(correction=0)) or 1.0
     values = (labels.double() - known.mean()) / scale

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from tests.tiny import random_tokens, tiny_encoder
@@ -111,3 +113,14 @@ def test_a_score_without_docstring_is_refused():
         @layer_score(fitted=True, better="low", paper="none")
         def silent(evidence, *, uncertainty=True):
             return evidence
+
+
+@pytest.mark.parametrize("name", LAYER_SCORES.names())
+def test_the_order_of_rows_and_the_names_of_labels_do_not_matter(name, estimates):
+    """Rows are known by their groups: in another order they fall into the same folds."""
+    score, evidence = LAYER_SCORES[name], make_evidence()
+    order = torch.randperm(TEXTS, generator=torch.Generator().manual_seed(1))
+    renamed = replace(evidence, labels=torch.tensor([9, 4])[evidence.labels])
+    for other in (evidence.take(order), renamed):
+        values = score.estimate(other, uncertainty=False).values
+        torch.testing.assert_close(values, estimates[name].values, rtol=1e-5, atol=1e-7, equal_nan=True)

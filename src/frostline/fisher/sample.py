@@ -9,7 +9,7 @@ from torch import Tensor
 
 from frostline.encoder import Encoder
 from frostline.errors import MeasureError, OptionError
-from frostline.evidence import Evidence
+from frostline.evidence import Evidence, numbered
 from frostline.fisher.answers import Label, answer_weights
 from frostline.fisher.squares import TOKENS_PER_BATCH, LayerSquares, squared_gradients
 from frostline.heads import FamilyHead, HeadKind, make_head
@@ -40,11 +40,11 @@ class FisherSample:
         self._labels = taken.labels
         outputs = 1
         if evidence.kind == "classification":
-            classes = torch.unique(evidence.labels)
+            classes, codes = numbered(evidence.labels)
             outputs = len(classes)
             if outputs < 2:
                 raise MeasureError("Fisher scores need rows of at least two classes, and all rows are of one")
-            self._labels = torch.searchsorted(classes, taken.labels)
+            self._labels = codes[rows]
         self._heads = [
             _fresh_head(encoder, evidence.kind, outputs, seed=evidence.seed * heads + number) for number in range(heads)
         ]

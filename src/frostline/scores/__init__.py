@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
 from typing import Any, Literal, TypeVar
 
 from torch import Tensor
@@ -89,13 +90,23 @@ def layer_score(
             pooling=pooling,
             balanced=balanced,
             summary=summary,
-            estimate=function if fitted else _leaving_out_blocks(function, pooling),
+            estimate=_in_order(function if fitted else _leaving_out_blocks(function, pooling)),
             from_moments=from_moments,
         )
         LAYER_SCORES.add(score.name, score)
         return function
 
     return register
+
+
+def _in_order(function: FittedFunction) -> FittedFunction:
+    """The function with rows in an order of their own, so that the one they came in does not matter."""
+
+    @wraps(function)
+    def estimate(evidence: Evidence, **options: Any) -> Estimate:
+        return function(evidence.in_order(), **options)
+
+    return estimate
 
 
 def _leaving_out_blocks(function: ScoreFunction, pooling: Pooling | None) -> FittedFunction:
