@@ -13,7 +13,7 @@ INSTALL := $(BIN)/python -m pip install --disable-pip-version-check -c constrain
 STAMP := .venv/.set-up-$(shell (pwd; cat pyproject.toml constraints.txt) | cksum | cut -d' ' -f1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup embedded demo test test-slow check format bench-measure clean distclean
+.PHONY: help setup embedded demo test test-slow check format bench-measure bench-tune clean distclean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ bench-measure: $(STAMP) embedded ## Time measuring against what a user would run
 	$(INSTALL) --quiet --no-deps torch-cka transformer-ranker
 	$(INSTALL) --quiet torchmetrics matplotlib
 	$(BIN)/python bench/measure.py $(GLUE)
+
+bench-tune: $(STAMP) embedded ## Time tuning against the Hugging Face Trainer (GLUE=folder of official files)
+	$(BIN)/python bench/tune.py $(GLUE)
 
 clean: ## Remove what the tools leave behind
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist

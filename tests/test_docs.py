@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from frostline.families import FAMILIES
+from frostline.methods import METHODS
+from frostline.strategies import STRATEGIES
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -17,6 +19,17 @@ def test_the_readme_lists_every_family_with_its_examples():
     readme = (ROOT / "README.md").read_text()
     for _, family in FAMILIES.items():
         assert f"| {family.title} | {family.examples} |" in readme
+
+
+def test_the_page_on_tuning_lists_every_strategy_and_method():
+    page = (ROOT / "docs" / "tune.md").read_text()
+    for name, strategy in STRATEGIES.items():
+        options = ", ".join(f"`{option}`" for option in strategy.defaults) or "none"
+        assert f"| `{name}` | {options} | {strategy.summary} |" in page
+    for name, method in METHODS.items():
+        options = ", ".join(f"`{option}`" for option in method.defaults) or "none"
+        kind = "stock" if method.is_stock else "Frostline only"
+        assert f"| `{name}` | {options} | {method.learning_rate:g} | {kind} | {method.summary} |" in page
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -30,7 +43,7 @@ def test_every_flag_that_a_page_names_exists(page, capsys):
     from frostline.cli import run
 
     known = set()
-    for command in ("measure", "encoders", "tasks"):
+    for command in ("measure", "tune", "predict", "evaluate", "cache", "encoders", "tasks"):
         run([command, "--help"])
         known |= set(re.findall(r"--[a-z][a-z-]+", capsys.readouterr().out))
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", page.read_text()))

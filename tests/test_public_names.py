@@ -21,15 +21,21 @@ def test_the_public_names_are_these():
     assert frostline.__all__ == [
         "__version__",
         "Encoder",
+        "FrostlineClassifier",
         "FrostlineError",
+        "FrostlineRegressor",
         "LayerScores",
         "Plan",
+        "Recipe",
         "Task",
         "UserError",
         "count_parameters",
+        "evaluate",
         "load_encoder",
         "load_task",
         "measure",
+        "predict",
+        "tune",
     ]
 
 

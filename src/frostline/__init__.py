@@ -4,6 +4,8 @@
 
     scores = frostline.measure("bert-base-uncased", "reviews.csv")
     scores["variability"].best
+    frostline.tune("bert-base-uncased", "reviews.csv", plan="best-down", scores=scores, output="tuned")
+    frostline.predict("tuned", ["what a film"]).labels
 
 Names are imported on first use, so that `import frostline` is instant.
 """
@@ -20,24 +22,36 @@ if TYPE_CHECKING:
     from frostline.errors import UserError as UserError
     from frostline.measurement import measure as measure
     from frostline.parameters import count_parameters as count_parameters
+    from frostline.prediction import evaluate as evaluate
+    from frostline.prediction import predict as predict
     from frostline.records import LayerScores as LayerScores
     from frostline.records import Plan as Plan
+    from frostline.records import Recipe as Recipe
+    from frostline.sklearn_face import FrostlineClassifier as FrostlineClassifier
+    from frostline.sklearn_face import FrostlineRegressor as FrostlineRegressor
     from frostline.tasks import Task as Task
     from frostline.tasks import load_task as load_task
+    from frostline.tuning import tune as tune
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "Encoder": "encoder",
+    "FrostlineClassifier": "sklearn_face",
     "FrostlineError": "errors",
+    "FrostlineRegressor": "sklearn_face",
     "LayerScores": "records",
     "Plan": "records",
+    "Recipe": "records",
     "Task": "tasks",
     "UserError": "errors",
     "count_parameters": "parameters",
+    "evaluate": "prediction",
     "load_encoder": "checkpoint",
     "load_task": "tasks",
     "measure": "measurement",
+    "predict": "prediction",
+    "tune": "tuning",
 }
 
 __all__ = ["__version__", *sorted(_HOMES)]

@@ -43,7 +43,7 @@ def load_encoder(
     config = read_config(folder, name)
     _check_config(config, name)
     _check_files(folder, name)
-    with _quiet_transformers():
+    with quiet_transformers():
         loaded, has_pooler = _load_weights(folder, name)
         tokenizer = _load_tokenizer(folder, name)
     return Encoder(
@@ -229,7 +229,7 @@ def _first_line(error: Exception) -> str:
 
 
 @contextlib.contextmanager
-def _quiet_transformers() -> Iterator[None]:
+def quiet_transformers() -> Iterator[None]:
     """No progress bars and load reports from transformers: what matters of them is checked and said in one line."""
     from transformers.utils import logging
 

@@ -19,6 +19,7 @@ from frostline import packed
 from frostline.errors import EncoderError, OptionError
 from frostline.families import FAMILIES
 from frostline.layout import Layout
+from frostline.noise import Noise
 from frostline.parts import Parts, find, parts_of
 from frostline.tokens import Tokens, tokenize
 
@@ -202,17 +203,39 @@ class Encoder:
         positions = self.family.positions(self.config, ids, layout.starts, layout.lengths)
         return self.family.embed(self.model, ids, types, positions)
 
-    def run(self, states: Tensor, layout: Layout, first: int, last: int, *, padded: bool = False) -> Tensor:
+    def run(
+        self,
+        states: Tensor,
+        layout: Layout,
+        first: int,
+        last: int,
+        *,
+        padded: bool = False,
+        noise: Noise | None = None,
+        first_token_only: bool = False,
+    ) -> Tensor:
         """The output of layer `last` when the given states enter layer `first`: (tokens, width) to the same.
 
         The states are those of layer first - 1. With last = first - 1 nothing runs. The final norm, where a family has
-        one, is not applied (see `finish`).
+        one, is not applied (see `finish`). The options are those of `each`.
         """
-        for states in self.each(states, layout, first, last, padded=padded):  # noqa: B020, B007
+        for states in self.each(  # noqa: B007, B020
+            states, layout, first, last, padded=padded, noise=noise, first_token_only=first_token_only
+        ):
             pass
-        return states
+        return layout.first(states) if first_token_only and len(states) != len(layout) else states
 
-    def each(self, states: Tensor, layout: Layout, first: int, last: int, *, padded: bool = False) -> Iterator[Tensor]:
+    def each(
+        self,
+        states: Tensor,
+        layout: Layout,
+        first: int,
+        last: int,
+        *,
+        padded: bool = False,
+        noise: Noise | None = None,
+        first_token_only: bool = False,
+    ) -> Iterator[Tensor]:
         """The output of each of the layers first..last in turn, as `run` does.
 
         Args:
@@ -221,6 +244,9 @@ class Encoder:
             first: lowest layer to run, from 1.
             last: highest layer to run.
             padded: run a padded batch through the stock layer also where the family can do without.
+            noise: the coins of a training step, for dropout.
+            first_token_only: of the last layer only each text's first token is wanted, (texts, width), where computing
+                it alone is possible.
         """
         if not 1 <= first <= last + 1 <= self.depth + 1:
             raise OptionError(f"layers {first}..{last}: {self.name} has layers 1..{self.depth}")
@@ -228,9 +254,16 @@ class Encoder:
         chosen = list(numbered)[first - 1 : last]
         if self.family.can_pack and not padded:
             bias = cache(lambda length: self.family.position_bias(self.model, length))
-            for _, layer in chosen:
-                parts = self.family.parts(layer)
-                states = packed.run_layer(parts, states, layout, bias=bias, training=layer.training)
+            for number, (_, layer) in enumerate(chosen, start=first):
+                states = packed.run_layer(
+                    self.family.parts(layer),
+                    states,
+                    layout,
+                    bias=bias,
+                    training=layer.training,
+                    noise=noise,
+                    first_only=first_token_only and number == last,
+                )
                 yield states
             return
         context = self.family.context(self.model, layout.padded.mask, states.dtype)

@@ -7,6 +7,8 @@
     |   +-- EncoderError            2   a model folder or hub id that cannot be used as an encoder
     |   +-- FetchError              2   something that has to be downloaded and cannot be reached
     |   +-- MeasureError            2   a task and an encoder that give no meaningful layer score
+    |   +-- TuneError               2   training that went astray: a loss that is not finite
+    +-- AuditError                  1   what trained is not what the plan says; a bug, and never a silent success
     +-- TrialsFailed                3   some trials of a study failed; the others are recorded
     +-- Interrupted               130   stopped by the user; what was finished is kept
 
@@ -49,6 +51,14 @@ class FetchError(UserError):
 
 class MeasureError(UserError):
     """A task and an encoder that give no meaningful layer score."""
+
+
+class TuneError(UserError):
+    """Training that went astray."""
+
+
+class AuditError(FrostlineError):
+    """What trained is not what the plan says."""
 
 
 class TrialsFailed(FrostlineError):

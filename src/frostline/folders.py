@@ -15,6 +15,9 @@ from typing import Any
 from frostline.errors import OptionError
 from frostline.records import FORMAT_VERSION
 
+CHECKPOINTS = "checkpoints"  # of a run that is not over
+SAVING = f"{CHECKPOINTS}/.saving"  # a result that is being written
+
 _RECORDED = ("frostline", "torch", "transformers", "numpy", "scikit-learn", "scipy")
 
 
@@ -22,11 +25,26 @@ def check_new(folder: Path) -> None:
     """Refuse, before any long work, a folder that cannot be written or that something else is in."""
     if folder.exists() and not folder.is_dir():
         raise OptionError(f"{folder}: is a file; give a folder to write to")
-    if folder.is_dir() and any(folder.iterdir()) and not (folder / "frostline.json").is_file():
+    others = {path.name for path in folder.iterdir()} - {CHECKPOINTS} if folder.is_dir() else set()
+    if others and not (folder / "frostline.json").is_file() and not (folder / SAVING).is_dir():
         raise OptionError(f"{folder}: holds other files; give a new or empty folder")
     parent = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-    if not os.access(parent, os.W_OK):
-        raise OptionError(f"{folder}: cannot be written; give another folder")
+    try:
+        # Permissions alone do not tell: a parent may be a file, the file system full of rules of its own.
+        with tempfile.TemporaryFile(dir=parent):
+            pass
+    except OSError as error:
+        raise OptionError(f"{folder}: cannot be written ({error.strerror}); give another folder") from None
+
+
+def check_output(folder: Path, *, overwrite: bool, resume: bool) -> None:
+    """Refuse, before any long work, a folder that cannot be written or that holds a result already."""
+    check_new(folder)
+    is_finished = (folder / "frostline.json").is_file()
+    if resume and is_finished and not (folder / CHECKPOINTS).is_dir():
+        raise OptionError(f"{folder}: holds a finished result: nothing to go on with; say --overwrite instead")
+    if is_finished and not (overwrite or resume):
+        raise OptionError(f"{folder}: holds an earlier result; say --overwrite to replace it, or give another folder")
 
 
 def write(folder: Path, *, kind: str, files: Mapping[str, Any], seed: int) -> None:
@@ -48,14 +66,14 @@ def write(folder: Path, *, kind: str, files: Mapping[str, Any], seed: int) -> No
 
 def write_json(path: Path, content: Any) -> None:
     """Write the content as JSON, so that the file is there whole or not at all."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    temporary = path.parent / f".{path.name}.{os.getpid()}"
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
+        with temporary.open("w", encoding="utf-8") as file:
             json.dump(content, file, indent=2, ensure_ascii=False, allow_nan=False)
             file.write("\n")
             file.flush()
             os.fsync(file.fileno())
-        Path(temporary).replace(path)
+        temporary.replace(path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise

@@ -8,6 +8,7 @@ saving a model is putting the two halves together again.
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import torch
@@ -79,8 +80,17 @@ class FamilyHead(nn.Module):
 class MeanHead(nn.Module):
     """One linear layer on the mean of all real tokens, as in paper 3; through the final norm where there is one."""
 
-    def __init__(self, width: int, *, outputs: int, dropout: float, final_norm: nn.Module | None = None) -> None:
+    def __init__(
+        self,
+        width: int,
+        *,
+        outputs: int,
+        dropout: float,
+        final_norm: nn.Module | None = None,
+        kind: HeadKind = "classification",
+    ) -> None:
         super().__init__()
+        self.kind = kind
         self.final_norm = final_norm
         self.dropout = nn.Dropout(dropout)
         self.classifier = nn.Linear(width, outputs)
@@ -164,4 +174,29 @@ def make_head(
         for name, value in known.items():
             if name in own:
                 own[name].copy_(value)
+    return head
+
+
+def make_mean_head(encoder: Encoder, *, labels: int, kind: HeadKind = "classification", seed: int = 0) -> MeanHead:
+    """A fresh mean-pooled linear head for the encoder's states, with the dropout that its family gives a classifier.
+
+    Args:
+        encoder: the encoder whose states it will read.
+        labels: number of classes; 1 for regression and multiple choice.
+        kind: of task.
+        seed: of the fresh weights.
+    """
+    names = ("classifier_dropout", "hidden_dropout_prob", "seq_classif_dropout")
+    rates = [rate for name in names if (rate := getattr(encoder.config, name, None)) is not None]
+    path = encoder.family.final_norm_path
+    head = MeanHead(
+        encoder.width,
+        outputs=labels,
+        dropout=float(rates[0]) if rates else 0.0,
+        final_norm=copy.deepcopy(find(encoder.model, path)) if path else None,
+        kind=kind,
+    )
+    source = torch.Generator().manual_seed(seed)
+    nn.init.normal_(head.classifier.weight, std=0.02, generator=source)
+    nn.init.zeros_(head.classifier.bias)
     return head

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import torch
@@ -29,6 +30,38 @@ class Group:
     index: Tensor  # (texts, longest): the place of each token in the batch; padding points at the text's first token
     mask: Tensor  # (texts, longest): true at real tokens
     is_full: bool  # no padding at all
+    texts: Tensor  # (texts,): their places among the batch's texts
+    places: Tensor  # (real tokens,): the place of each in the batch
+    real: Tensor  # (real tokens,): the place of each in the padded group, counted text by text
+
+    def pad(self, states: Tensor) -> Tensor:
+        """(texts, longest, ...) from the batch's (tokens, ...); padding repeats the text's first token."""
+        padded: Tensor = _Pad.apply(states, self)  # type: ignore[no-untyped-call]
+        return padded
+
+    def gather(self, states: Tensor) -> Tensor:
+        """The same without a backward pass of its own."""
+        return states.index_select(0, self.index.flatten()).view(*self.index.shape, *states.shape[1:])
+
+    def scatter(self, padded: Tensor, into: Tensor) -> None:
+        """Write a padded group's real tokens to their places in the batch."""
+        flat = padded.reshape(self.mask.numel(), *padded.shape[2:])
+        into.index_copy_(0, self.places, flat if self.is_full else flat.index_select(0, self.real))
+
+
+class _Pad(torch.autograd.Function):
+    """Padding whose backward pass only looks at real tokens: what reads padding has to ignore it anyway."""
+
+    @staticmethod
+    def forward(ctx: Any, states: Tensor, group: Group) -> Tensor:
+        ctx.group, ctx.shape = group, states.shape
+        return group.gather(states)
+
+    @staticmethod
+    def backward(ctx: Any, *above: Any) -> Any:
+        below = above[0].new_zeros(ctx.shape)
+        ctx.group.scatter(above[0], below)
+        return below, None
 
 
 class Layout:
@@ -60,7 +93,7 @@ class Layout:
     @cached_property
     def back(self) -> Tensor:
         """Puts the real tokens of all groups, one group after the other, back in the batch's order."""
-        places = torch.cat([group.index[group.mask] for group in self.groups])
+        places = torch.cat([group.places for group in self.groups])
         return torch.argsort(places)
 
     def pad(self, states: Tensor) -> Tensor:
@@ -99,6 +132,9 @@ class Layout:
             index=torch.as_tensor(index, device=self.device),
             mask=torch.as_tensor(mask, device=self.device),
             is_full=bool(mask.all()),
+            texts=torch.as_tensor(texts, device=self.device),
+            places=torch.as_tensor(index[mask], device=self.device),
+            real=torch.as_tensor(np.flatnonzero(mask), device=self.device),
         )
 
 

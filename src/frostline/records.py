@@ -14,19 +14,30 @@ FORMAT_VERSION = 1
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """Which layers train and where the head reads; everything above the head is dropped."""
+    """Which layers train and how, and where the head reads; everything above the head is dropped."""
 
-    layers: tuple[int, ...]  # the layers that train, ascending; 1 is the lowest
+    layers: tuple[int, ...]  # the layers that train, ascending; 1 is the lowest; none: only the head trains
     head: int
     embeddings: bool = False  # whether they train too; only full fine-tuning does that
+    method: str = "full"  # how the layers train
+    options: Mapping[str, int | float | str] = field(default_factory=dict)  # of the method
     because: str = ""
 
     def __post_init__(self) -> None:
+        for layer in (*self.layers, self.head):
+            if not isinstance(layer, int) or isinstance(layer, bool):
+                raise OptionError(f"plan layer {layer!r}: must be a whole number")
         if list(self.layers) != sorted(set(self.layers)) or any(layer < 1 for layer in self.layers):
             raise OptionError(f"plan layers {list(self.layers)}: must be different numbers from 1, ascending")
+        if self.head < 1:
+            raise OptionError(f"plan head {self.head}: must be 1 or more")
         top = self.layers[-1] if self.layers else 0
         if self.head < top:
             raise OptionError(f"plan head {self.head}: must not lie below layer {top}, the top one that trains")
+        if self.embeddings and self.layers != tuple(range(1, self.head + 1)):
+            raise OptionError(f"plan {self}: embeddings train only together with all layers up to the head")
+        if self.embeddings and self.method != "full":
+            raise OptionError(f"plan {self}: the method {self.method} never trains embeddings")
 
     @classmethod
     def span(cls, bottom: int, top: int, head: int, *, embeddings: bool = False, because: str = "") -> Plan:
@@ -40,12 +51,21 @@ class Plan:
         """Full fine-tuning: every layer and the embeddings."""
         return cls.span(1, depth, depth, embeddings=True, because="full fine-tuning")
 
+    @property
+    def lowest(self) -> int:
+        """The lowest layer that has to run in training: what lies below never changes; 0 for the embeddings."""
+        if self.embeddings:
+            return 0
+        return self.layers[0] if self.layers else self.head + 1
+
     def to_json(self) -> dict[str, Any]:
         """The plan as plain JSON values."""
         return {
             "layers": list(self.layers),
             "head": self.head,
             "embeddings": self.embeddings,
+            "method": self.method,
+            "options": dict(self.options),
             "because": self.because,
         }
 
@@ -58,6 +78,114 @@ class Plan:
         if self.layers and len(self.layers) == self.layers[-1] - self.layers[0] + 1:
             return f"({self.layers[0]}, {self.layers[-1]}, {self.head})"
         return f"(layers {'+'.join(map(str, self.layers)) or 'none'}, head {self.head})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """How a plan is trained; everything that the result depends on besides encoder, task and plan.
+
+    Args:
+        learning_rate: the highest one; None takes the method's own.
+        epochs: passes over the training rows.
+        batch: rows per step.
+        accumulate: batches whose gradients are added up before a step.
+        schedule: how the rate falls after warm-up: linear to 0, or constant.
+        warmup: share of the steps over which the rate rises from 0.
+        weight_decay: of AdamW, on everything but norms and biases.
+        clip: longest gradient that is not shortened; 0 never shortens.
+        dropout: of layers and head; None keeps the encoder's own.
+        frozen_dropout: whether frozen layers above the lowest tuned one keep their dropout.
+        head: the family's own, or a mean-pooled linear one.
+        max_length: cut texts at this many tokens; None for the encoder's own limit, 512 at most.
+        select: keep the epoch that is best on validation, or the last one.
+        patience: stop after so many evaluations without improvement; None never stops early.
+        evaluate_every: steps between evaluations; None once an epoch.
+        new_layer_rate: how many times higher the rate of re-initialised layers is.
+        precision: number format of the forward pass.
+        cache_dtype: number format in which frozen states are kept.
+        threads: CPU threads.
+        seed: of the head, the order of rows and dropout.
+    """
+
+    learning_rate: float | None = None
+    epochs: int = 3
+    batch: int = 32
+    accumulate: int = 1
+    schedule: Literal["linear", "constant"] = "linear"
+    warmup: float = 0.06
+    weight_decay: float = 0.0
+    clip: float = 1.0
+    dropout: float | None = None
+    frozen_dropout: bool = True
+    head: Literal["family", "mean"] = "family"
+    max_length: int | None = None
+    select: Literal["best", "last"] = "best"
+    patience: int | None = None
+    evaluate_every: int | None = None
+    new_layer_rate: float = 1.0
+    precision: Literal["float32", "bfloat16"] = "float32"
+    cache_dtype: Literal["float16", "float32"] = "float16"
+    threads: int | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, least in _LEAST.items():
+            value = getattr(self, name)
+            if value is None and name in _MAY_BE_NONE:
+                continue
+            whole = isinstance(least, int)
+            if isinstance(value, bool) or not isinstance(value, int if whole else int | float) or not value >= least:
+                kind = "a whole number" if whole else "a number"
+                raise OptionError(f"recipe {name.replace('_', ' ')} {value!r}: must be {kind}, {least:g} or more")
+            if not isfinite(value):
+                raise OptionError(f"recipe {name.replace('_', ' ')} {value!r}: must be finite")
+        if self.learning_rate == 0:
+            raise OptionError("recipe learning rate 0: nothing would be learnt; give one above 0")
+        for name in ("warmup", "dropout"):
+            value = getattr(self, name)
+            if value is not None and not value < 1:
+                raise OptionError(f"recipe {name} {value!r}: must be below 1")
+        for name, choices in _CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise OptionError(
+                    f"recipe {name.replace('_', ' ')} {getattr(self, name)!r}: must be one of {', '.join(choices)}"
+                )
+
+    def to_json(self) -> dict[str, Any]:
+        """The recipe as plain JSON values."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Recipe:
+        """The recipe that `to_json` wrote."""
+        return cls(**data)
+
+
+# The least value of each number in a recipe; a whole number where the least is one.
+_LEAST: dict[str, int | float] = {
+    "learning_rate": 0.0,
+    "epochs": 1,
+    "batch": 1,
+    "accumulate": 1,
+    "warmup": 0.0,
+    "weight_decay": 0.0,
+    "clip": 0.0,
+    "dropout": 0.0,
+    "max_length": 1,
+    "patience": 1,
+    "evaluate_every": 1,
+    "new_layer_rate": 0.0,
+    "threads": 1,
+    "seed": 0,
+}
+_MAY_BE_NONE = {"learning_rate", "dropout", "max_length", "patience", "evaluate_every", "threads"}
+_CHOICES = {
+    "schedule": ("linear", "constant"),
+    "head": ("family", "mean"),
+    "select": ("best", "last"),
+    "precision": ("float32", "bfloat16"),
+    "cache_dtype": ("float16", "float32"),
+}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Optional
 
 import typer
 
-from frostline.cli import encoders, measure, tasks
+from frostline.cli import cache, encoders, evaluate, measure, predict, tasks, tune
 from frostline.errors import FrostlineError, Interrupted
 
 app = typer.Typer(
@@ -28,6 +28,10 @@ app = typer.Typer(
     "`frostline measure reviews.csv`.",
 )
 app.command(name="measure")(measure.command)
+app.command(name="tune")(tune.command)
+app.command(name="predict")(predict.command)
+app.command(name="evaluate")(evaluate.command)
+app.command(name="cache")(cache.command)
 app.command(name="encoders")(encoders.command)
 app.command(name="tasks")(tasks.command)
 

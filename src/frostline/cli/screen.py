@@ -80,7 +80,7 @@ def stages() -> Iterator[Tell]:
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("measuring", total=None)
+        task = bar.add_task("starting", total=None)
         stage = ""
 
         def tell(what: str, done: int, total: int) -> None:

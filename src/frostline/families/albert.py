@@ -35,6 +35,8 @@ class Albert(Family):
         "down": "ffn_output",
     }
     norms = {"attention": "attention.LayerNorm", "output": "full_layer_layer_norm"}
+    ends = {"attention": "attention.output_dropout", "output": "ffn_output"}
+    attention_path = "attention"
 
     def check(self, config: Config) -> str | None:
         """Groups of several layers would make 'layer' ambiguous; no public ALBERT has them."""
@@ -98,6 +100,7 @@ class Albert(Family):
             attention_dropout=attention.attention_dropout.p,
             project_dropout=attention.output_dropout.p,
             down_dropout=0.0,
+            **self._added(layer),
         )
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from types import MethodType
 from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 
+from frostline.errors import EncoderError
 from frostline.families import FAMILIES
 from frostline.families.family import Config, Family, Model
+from frostline.families.prefixed import gather
 
 
 class Context(NamedTuple):
@@ -29,6 +32,7 @@ class Deberta(Family):
     embedding_paths: tuple[str, ...] = ("embeddings", "encoder.rel_embeddings")
     pooler_path = None
     can_pack = False
+    takes_bfloat16 = False  # the stock code fills in a number that bfloat16 cannot hold
     has_multiple_choice = False
     projections = {
         "query": "attention.self.in_proj",  # one projection makes query, key and value
@@ -69,6 +73,37 @@ class Deberta(Family):
             rel_embeddings=context.relative_embeddings,
         )
         return cast(Tensor, out[0])
+
+    def _attend_to_prefix(self, attention: Any) -> None:
+        """DeBERTa's attention is not in transformers' table."""
+        if getattr(attention, "talking_head", False):
+            raise EncoderError("a prefix cannot be given to a DeBERTa whose attention heads are mixed (talking_head)")
+        attention.forward = MethodType(self._forward_with_prefix, attention)
+
+    @staticmethod
+    def _forward_with_prefix(
+        attention: Any,
+        states: Tensor,
+        mask: Tensor,
+        output_attentions: bool = False,
+        query_states: Tensor | None = None,
+        relative_pos: Tensor | None = None,
+        rel_embeddings: Tensor | None = None,
+    ) -> tuple[Tensor, None]:
+        """The stock attention's forward pass, over a prefix too; the names of arguments are the stock ones."""
+        query, key, value = attention.transpose_for_scores(attention.in_proj(states)).chunk(3, dim=-1)
+        query, value = (
+            side + attention.transpose_for_scores(bias[None, None])
+            for side, bias in ((query, attention.q_bias), (value, attention.v_bias))
+        )
+        parts = 1 + len(attention.pos_att_type)  # content, and each kind of position
+        query = query * (attention.attention_head_size * parts) ** -0.5
+        scores = query @ key.transpose(-1, -2)
+        if attention.relative_attention and rel_embeddings is not None and relative_pos is not None:
+            dropped = attention.pos_dropout(rel_embeddings)
+            scores = scores + attention.disentangled_att_bias(query, key, relative_pos, dropped, parts)
+        scores = scores.masked_fill(~mask.bool(), torch.finfo(scores.dtype).min)
+        return gather(query, scores, value, attention.prefix, attention.dropout), None
 
 
 FAMILIES.add("deberta", Deberta())

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
+import torch
 from torch import Tensor, nn
 
 from frostline.families import FAMILIES
 from frostline.families.deberta import Deberta
 from frostline.families.family import Config, Model
+from frostline.families.prefixed import gather
 
 
 class DebertaV2(Deberta):
@@ -23,6 +25,7 @@ class DebertaV2(Deberta):
     title = "DeBERTa v2 and v3"
     examples = "microsoft/deberta-v3-small, microsoft/deberta-v3-base, microsoft/deberta-v2-xlarge"
     embedding_paths = ("embeddings", "encoder.rel_embeddings", "encoder.LayerNorm")
+    takes_bfloat16 = True
     has_multiple_choice = True
     projections = {
         "query": "attention.self.query_proj",
@@ -62,6 +65,32 @@ class DebertaV2(Deberta):
             # Padding is zero in the embeddings that it usually reads; where surgery moved it, make it so.
             out = cast(Tensor, conv(states * context.mask[..., None], out, context.mask))
         return out
+
+    @staticmethod
+    def _forward_with_prefix(
+        attention: Any,
+        states: Tensor,
+        mask: Tensor,
+        output_attentions: bool = False,
+        query_states: Tensor | None = None,
+        relative_pos: Tensor | None = None,
+        rel_embeddings: Tensor | None = None,
+    ) -> tuple[Tensor, None]:
+        """The stock attention's forward pass, over a prefix too; the stock code has texts and heads on one axis."""
+        heads = attention.num_attention_heads
+        query, key, value = (
+            attention.transpose_for_scores(part(states), heads)
+            for part in (attention.query_proj, attention.key_proj, attention.value_proj)
+        )
+        parts = 1 + ("c2p" in attention.pos_att_type) + ("p2c" in attention.pos_att_type)
+        scaled = query * (query.shape[-1] * parts) ** -0.5
+        scores = scaled @ key.transpose(-1, -2)
+        if attention.relative_attention:
+            dropped = attention.pos_dropout(rel_embeddings)
+            scores = scores + attention.disentangled_attention_bias(query, key, relative_pos, dropped, parts)
+        scaled, scores, value = (side.unflatten(0, (-1, heads)) for side in (scaled, scores, value))
+        scores = scores.masked_fill(~mask.bool(), torch.finfo(scores.dtype).min)
+        return gather(scaled, scores, value, attention.prefix, attention.dropout), None
 
 
 def _has_convolution(config: Config) -> bool:

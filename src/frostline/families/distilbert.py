@@ -27,6 +27,8 @@ class DistilBert(Family):
         "down": "ffn.lin2",
     }
     norms = {"attention": "sa_layer_norm", "output": "output_layer_norm"}
+    ends = {"attention": "attention.out_lin", "output": "ffn.dropout"}
+    attention_path = "attention"
 
     def check(self, config: Config) -> str | None:
         """DistilBERT cannot be a decoder."""
@@ -47,6 +49,7 @@ class DistilBert(Family):
             attention_dropout=layer.attention.dropout.p,
             project_dropout=0.0,
             down_dropout=layer.ffn.dropout.p,
+            **self._added(layer),
         )
 
 

@@ -10,6 +10,8 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
+from frostline.families.prefixed import with_prefix_attention
+
 # Hugging Face models and configurations carry no useful types.
 Model = Any
 Config = Any
@@ -35,6 +37,9 @@ class LayerParts:
     attention_dropout: float
     project_dropout: float
     down_dropout: float
+    attention_adapter: nn.Module | None = None  # applied to what attention adds to the input
+    output_adapter: nn.Module | None = None  # applied to what the feed-forward part adds
+    prefix: nn.Module | None = None  # gives more keys and values, (count, width) each
 
 
 class Family:
@@ -61,7 +66,11 @@ class Family:
         "down": "output.dense",
     }
     norms: Mapping[str, str] = {"attention": "attention.output.LayerNorm", "output": "output.LayerNorm"}
+    # What each half of a layer runs last, before its output is added to its input: where an adapter is hung.
+    ends: Mapping[str, str] = {"attention": "attention.output.dropout", "output": "output.dropout"}
+    attention_path: str = "attention.self"  # within a layer: where a prefix is hung
     can_pack: bool = True  # whether layers run on unpadded tokens (see `parts`)
+    takes_bfloat16: bool = True  # whether the stock code runs in mixed precision
     has_multiple_choice: bool = True  # whether transformers has a ForMultipleChoice class
 
     # Structure ---------------------------------------------------------------------------------------------------
@@ -166,6 +175,7 @@ class Family:
             attention_dropout=attention.dropout.p,
             project_dropout=layer.attention.output.dropout.p,
             down_dropout=layer.output.dropout.p,
+            **self._added(layer),
         )
 
     def position_bias(self, model: Model, length: int) -> Tensor | None:
@@ -174,6 +184,43 @@ class Family:
 
     def _linears(self, layer: nn.Module) -> dict[str, nn.Module]:
         return {name: layer.get_submodule(path) for name, path in self.projections.items()}
+
+    # What methods hang into a layer --------------------------------------------------------------------------------
+
+    def hang_adapter(self, layer: nn.Module, place: str, adapter: Any) -> None:
+        """Let the layer pass what one half of it adds through the adapter; place is a key of `ends`.
+
+        The adapter becomes a child of the layer, so that the names of the stock parameters stay what they are. Its
+        `after` is the forward hook: a bound method, which a deep copy of the model binds to the copied adapter.
+        """
+        layer.add_module(f"{place}_adapter", adapter)
+        layer.get_submodule(self.ends[place]).register_forward_hook(adapter.after)
+
+    def hang_prefix(self, layer: nn.Module, prefix: nn.Module) -> None:
+        """Let the layer attend to the prefix's keys and values too."""
+        attention: Any = layer.get_submodule(self.attention_path)
+        attention.prefix = prefix
+        self._attend_to_prefix(attention)
+
+    def _attend_to_prefix(self, attention: Any) -> None:
+        """Make the stock attention module see its prefix: by default through transformers' table of attentions."""
+        attention.config = with_prefix_attention(attention.config)
+
+    def _added(self, layer: nn.Module) -> dict[str, Any]:
+        """What a method has hung into the layer, for running it on unpadded tokens.
+
+        An adapter behind a projection runs with it, through its hook; behind a dropout, which is not called there, it
+        has to be named.
+        """
+        called = self.projections.values()
+        return {
+            "prefix": getattr(layer.get_submodule(self.attention_path), "prefix", None),
+            **{
+                f"{place}_adapter": getattr(layer, f"{place}_adapter", None)
+                for place, path in self.ends.items()
+                if path not in called
+            },
+        }
 
 
 def additive_mask(mask: Tensor, dtype: torch.dtype) -> Tensor | None:

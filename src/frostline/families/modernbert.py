@@ -37,6 +37,8 @@ class ModernBert(Family):
         "down": "mlp.Wo",
     }
     norms = {"attention": "attn_norm", "output": "mlp_norm"}
+    ends = {"attention": "attn.out_drop", "output": "mlp.Wo"}
+    attention_path = "attn"
 
     def check(self, config: Config) -> str | None:
         """ModernBERT cannot be a decoder."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MethodType
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -9,6 +10,7 @@ from torch import Tensor, nn
 
 from frostline.families import FAMILIES
 from frostline.families.family import Config, Family, LayerParts, Model, additive_mask, positions_after_padding_index
+from frostline.families.prefixed import gather
 
 _PADDING_INDEX = 1  # fixed in the stock code, whatever the configuration says
 
@@ -34,6 +36,8 @@ class MpNet(Family):
         "down": "output.dense",
     }
     norms = {"attention": "attention.LayerNorm", "output": "output.LayerNorm"}
+    ends = {"attention": "attention.dropout", "output": "output.dropout"}
+    attention_path = "attention.attn"
 
     def check(self, config: Config) -> str | None:
         """MPNet cannot be a decoder."""
@@ -72,6 +76,7 @@ class MpNet(Family):
             attention_dropout=attention.attn.dropout.p,
             project_dropout=attention.dropout.p,
             down_dropout=layer.output.dropout.p,
+            **self._added(layer),
         )
 
     def position_bias(self, model: Model, length: int) -> Tensor:
@@ -80,6 +85,25 @@ class MpNet(Family):
         position = torch.arange(length, device=encoder.relative_attention_bias.weight.device)
         buckets = encoder.relative_position_bucket(position[None, :] - position[:, None])
         return cast(Tensor, encoder.relative_attention_bias(buckets).permute(2, 0, 1))
+
+    def _attend_to_prefix(self, attention: Any) -> None:
+        """MPNet's attention is not in transformers' table."""
+        attention.forward = MethodType(_forward_with_prefix, attention)
+
+
+def _forward_with_prefix(
+    attention: Any, states: Tensor, mask: Tensor | None = None, position_bias: Tensor | None = None, **others: object
+) -> tuple[Tensor]:
+    """The stock attention's forward pass, over a prefix too."""
+    query, key, value = (
+        part(states).unflatten(-1, (attention.num_attention_heads, -1)).transpose(1, 2)
+        for part in (attention.q, attention.k, attention.v)
+    )
+    query = query * attention.attention_head_size**-0.5
+    scores = query @ key.transpose(-1, -2)
+    for bias in (position_bias, mask):
+        scores = scores if bias is None else scores + bias
+    return (attention.o(gather(query, scores, value, attention.prefix, attention.dropout)),)
 
 
 FAMILIES.add("mpnet", MpNet())

@@ -1,0 +1,101 @@
+"""`frostline predict`: what a tuned model says of new texts."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Optional, TextIO
+
+import typer
+
+from frostline.cli import options, screen
+from frostline.errors import OptionError
+
+if TYPE_CHECKING:
+    from frostline.prediction import Predictions
+
+_SUFFIXES = (".csv", ".jsonl")
+
+
+def command(
+    folder: options.TunedFolder,
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE", help="Texts: CSV, TSV, JSON lines, JSON, Parquet; plain or .gz. No labels needed."
+        ),
+    ],
+    text: options.Text = None,
+    text_pair: options.TextPair = None,
+    choices: options.Choices = None,
+    output: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option("--output", help="File to write to, .csv or .jsonl.", show_default="CSV on standard output"),
+    ] = None,
+    model: options.Base = None,
+    threads: options.Threads = None,
+    device: options.Device = "cpu",
+    as_json: options.Json = False,
+) -> None:
+    """Predict the labels of texts with a tuned model: a run's folder, its model folder, or any stock classifier."""
+    if output is not None:
+        _check_output(output)
+    with screen.starting():
+        from frostline.device import use_device
+        from frostline.loaded import load_tuned
+        from frostline.prediction import predict
+    place = use_device(device, threads=threads)
+    with screen.waiting("loading the model"):
+        loaded = load_tuned(folder, encoder=model, device=place)
+    with screen.stages() as tell:
+        found = predict(loaded, file, text=text, text_pair=text_pair, choices=choices, report=tell)
+    for note in found.notes:
+        print(f"note: {note}", file=sys.stderr)
+    if output is not None:
+        with output.open("w", encoding="utf-8", newline="") as stream:
+            (_write_lines if output.suffix == ".jsonl" else _write_csv)(found, stream)
+    if as_json:
+        screen.print_json({"kind": "predictions", "labels": list(found.label_names), "rows": list(found.rows)})
+    elif output is None:
+        _write_csv(found, sys.stdout)
+
+
+def _check_output(path: Path) -> None:
+    """Refuse, before the model is loaded, a file that cannot be written."""
+    if path.suffix not in _SUFFIXES:
+        raise OptionError(f"--output {path}: must end in {' or '.join(_SUFFIXES)}")
+    if path.is_dir():
+        raise OptionError(f"--output {path}: is a folder; give a file in it")
+    try:
+        is_new = not path.exists()
+        with path.open("a", encoding="utf-8"):
+            pass
+        if is_new:
+            path.unlink()
+    except OSError as error:
+        raise OptionError(f"--output {path}: cannot be written ({error.strerror}); give another file") from None
+
+
+def _write_lines(found: Predictions, stream: TextIO) -> None:
+    for row in found.rows:
+        stream.write(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def _write_csv(found: Predictions, stream: TextIO) -> None:
+    """One line per text, with a column for the probability of every label."""
+    names = list(dict.fromkeys(name for row in found.rows for name in row["probabilities"] or ()))
+    inputs = [name for name in found.rows[0] if name not in ("prediction", "probabilities")]
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow([*inputs, "prediction", *(f"probability_{name}" for name in names)])
+    for row in found.rows:
+        shares = row["probabilities"] or {}
+        writer.writerow(
+            [*(_cell(row, name) for name in inputs), row["prediction"], *(shares.get(n, "") for n in names)]
+        )
+
+
+def _cell(row: Mapping[str, Any], name: str) -> Any:
+    return json.dumps(row[name], ensure_ascii=False) if isinstance(row[name], list) else row[name]

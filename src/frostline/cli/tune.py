@@ -1,0 +1,304 @@
+"""`frostline tune`: what trains, the freeze audit, how good the result is and where it lies."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional
+
+import typer
+
+from frostline.cli import options, screen
+from frostline.errors import OptionError
+
+if TYPE_CHECKING:
+    from frostline.encoder import Encoder
+    from frostline.records import LayerScores, Plan
+    from frostline.tasks import Task
+    from frostline.tuning import Tuned
+
+
+def command(
+    file: options.DataArgument = None,
+    data: options.Data = None,
+    model: options.Model = None,
+    revision: options.Revision = None,
+    text: options.Text = None,
+    text_pair: options.TextPair = None,
+    label: options.Label = None,
+    choices: options.Choices = None,
+    kind: options.Kind = None,
+    data_dir: options.DataDir = None,
+    validation: options.Validation = None,
+    test: options.Test = None,
+    metric: options.Metric = None,
+    plan: Annotated[
+        str,
+        typer.Option(
+            help="What trains: bottom,top,head as in 9,12,12; layers=2+5+9,head=12; freeze=8; a strategy as in "
+            "best-down:layers=2; or a JSON file. See `--list-plans`."
+        ),
+    ] = "full",
+    list_plans: Annotated[bool, typer.Option("--list-plans", help="Explain the strategies and stop.")] = False,
+    method: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help="How it trains, as in lora:rank=8. See `--list-methods`.", show_default="full"),
+    ] = None,
+    list_methods: Annotated[bool, typer.Option("--list-methods", help="Explain the methods and stop.")] = False,
+    scores: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(help="Folder of a saved measurement, for strategies that need one.", show_default="measured here"),
+    ] = None,
+    output: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option("--output", help="Folder for the model, its card, metrics and predictions.", show_default="none"),
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier result in that folder.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with a run in that folder that was stopped.")] = False,
+    epochs: Annotated[int, typer.Option(help="Passes over the training rows.")] = 3,
+    batch: Annotated[int, typer.Option(help="Rows per step.")] = 32,
+    learning_rate: Annotated[
+        Optional[float],  # noqa: UP045
+        typer.Option(help="The highest learning rate.", show_default="the method's own"),
+    ] = None,
+    rates: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(
+            help="Learning rates to try, as in 1e-5,3e-5; the best on validation is kept. 'paper' tries paper 1's.",
+            show_default="none but one",
+        ),
+    ] = None,
+    schedule: Annotated[str, typer.Option(help="How the rate falls after warm-up: linear or constant.")] = "linear",
+    warmup: Annotated[float, typer.Option(help="Share of the steps over which the rate rises.")] = 0.06,
+    weight_decay: Annotated[float, typer.Option(help="Of AdamW, on all but norms and biases.")] = 0.0,
+    clip: Annotated[float, typer.Option(help="Longest gradient that is not shortened; 0 never shortens.")] = 1.0,
+    accumulate: Annotated[int, typer.Option(help="Batches that are added up for a step.")] = 1,
+    dropout: Annotated[
+        Optional[float],  # noqa: UP045
+        typer.Option(help="Of layers and head.", show_default="the encoder's own"),
+    ] = None,
+    head: Annotated[str, typer.Option(help="The family's own head, or mean for a mean-pooled linear one.")] = "family",
+    select: Annotated[str, typer.Option(help="Keep the best evaluation on validation, or the last.")] = "best",
+    patience: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(help="Stop after so many evaluations without improvement.", show_default="never"),
+    ] = None,
+    evaluate_every: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(help="Steps between evaluations.", show_default="one an epoch"),
+    ] = None,
+    precision: Annotated[str, typer.Option(help="Of the forward pass: float32, bfloat16.")] = "float32",
+    cache: Annotated[bool, typer.Option("--cache/--no-cache", help="Keep frozen states on disk.")] = True,
+    cache_dtype: Annotated[str, typer.Option(help="In which frozen states are kept: float16, float32.")] = "float16",
+    max_length: options.MaxLength = None,
+    seed: options.Seed = 0,
+    threads: options.Threads = None,
+    device: options.Device = "cpu",
+    as_json: options.Json = False,
+) -> None:
+    """Tune chosen layers of an encoder on a task, and save a model that transformers loads without Frostline.
+
+    What lies below the lowest tuned layer is computed once and read from a cache; what lies above the head is dropped.
+    With no arguments it tunes a small encoder on movie-review snippets.
+    """
+    if list_plans or list_methods:
+        _list(plans=list_plans, methods=list_methods, as_json=as_json)
+        return
+    source = options.one_source(file, data)
+    if output is None and (resume or overwrite):
+        raise OptionError(f"--{'resume' if resume else 'overwrite'}: say which folder with --output")
+    with screen.starting():
+        from frostline import folders
+        from frostline.checkpoint import load_encoder
+        from frostline.device import use_device
+        from frostline.plans import check_words, with_method
+        from frostline.records import Plan, Recipe
+        from frostline.tasks import load_task
+        from frostline.tuning import tune
+    recipe = Recipe.from_json(
+        {
+            "learning_rate": learning_rate,
+            "epochs": epochs,
+            "batch": batch,
+            "accumulate": accumulate,
+            "schedule": schedule,
+            "warmup": warmup,
+            "weight_decay": weight_decay,
+            "clip": clip,
+            "dropout": dropout,
+            "head": head,
+            "max_length": max_length,
+            "select": select,
+            "patience": patience,
+            "evaluate_every": evaluate_every,
+            "precision": precision,
+            "cache_dtype": cache_dtype,
+            "threads": threads,
+            "seed": seed,
+        }
+    )
+    tried = _rates(rates, learning_rate)
+    with_method(Plan(layers=(), head=1), method)  # refuses an unknown one before anything is read
+    check_words(plan)
+    place = use_device(device, threads=threads)
+    if output is not None:
+        folders.check_output(output, overwrite=overwrite, resume=resume)
+    measured = None if scores is None else _read_scores(scores)
+    with screen.waiting("reading the data"):
+        task = load_task(
+            "movies" if source is None else source,
+            text=text,
+            text_pair=text_pair,
+            label=label,
+            choices=choices,
+            kind=None if kind is None else kind.value,
+            data_dir=data_dir,
+            validation=validation,
+            test=test,
+            metric=metric,
+            seed=seed,
+        )
+    with screen.waiting("loading the encoder"):
+        encoder = load_encoder(model, revision=revision, device=place)
+    console = screen.out()
+    with screen.stages() as tell:
+        chosen = with_method(_plan(plan, encoder, task, measured, seed=seed, tell=tell), method)
+        tuned = tune(
+            encoder,
+            task,
+            plan=chosen,
+            recipe=recipe,
+            rates=tried,
+            output=output,
+            overwrite=overwrite,
+            resume=resume,
+            cache=cache,
+            report=tell,
+            announce=(lambda line: None) if as_json else (lambda line: console.print(line, markup=False)),
+        )
+    if as_json:
+        screen.print_json({**tuned.to_json(), "folder": None if output is None else str(output)})
+    else:
+        _show(tuned)
+
+
+def _plan(
+    words: str, encoder: Encoder, task: Task, scores: LayerScores | None, *, seed: int, tell: screen.Tell
+) -> Plan:
+    from frostline.measurement import measure
+    from frostline.plans import read_plan
+
+    if scores is not None and scores.encoder.get("revision") != encoder.revision:
+        raise OptionError(f"--scores: were measured on {scores.encoder.get('name')}, not on {encoder.name}")
+    return read_plan(
+        words,
+        encoder,
+        task,
+        scores=scores,
+        seed=seed,
+        measured=lambda names: measure(
+            encoder, task, scores=names, similarity=False, uncertainty=False, seed=seed, progress=tell
+        ),
+    )
+
+
+def _rates(words: str | None, learning_rate: float | None) -> tuple[float, ...] | Literal["paper"]:
+    if words is None:
+        return ()
+    if learning_rate is not None:
+        raise OptionError("--rates and --learning-rate: give one of them")
+    if words == "paper":
+        return "paper"
+    try:
+        rates = tuple(float(word) for word in words.split(","))
+    except ValueError:
+        rates = ()
+    if not rates or not all(0 < rate < float("inf") for rate in rates):
+        raise OptionError(f"--rates {words!r}: must be numbers above 0 as in 1e-5,3e-5, or 'paper'")
+    return rates
+
+
+def _read_scores(folder: Path) -> LayerScores:
+    from frostline.records import LayerScores
+
+    path = folder / "scores.json" if folder.is_dir() else folder
+    try:
+        return LayerScores.from_json(json.loads(path.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise OptionError(
+            f"--scores {folder}: {error.strerror}; give a folder from `frostline measure --save`"
+        ) from None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise OptionError(
+            f"--scores {path}: is no measurement; give a folder from `frostline measure --save`"
+        ) from None
+
+
+def _list(*, plans: bool, methods: bool, as_json: bool) -> None:
+    with screen.starting():
+        from frostline.methods import METHODS
+        from frostline.strategies import STRATEGIES
+    found: dict[str, list[dict[str, Any]]] = {}
+    if plans:
+        found["strategies"] = [
+            {
+                "name": name,
+                "options": dict(strategy.defaults),
+                "needs": list(strategy.scores()),
+                "paper": strategy.paper,
+                "summary": strategy.summary,
+            }
+            for name, strategy in STRATEGIES.items()
+        ]
+    if methods:
+        found["methods"] = [
+            {
+                "name": name,
+                "options": dict(method.defaults),
+                "learning_rate": method.learning_rate,
+                "is_stock": method.is_stock,
+                "summary": method.summary,
+            }
+            for name, method in METHODS.items()
+        ]
+    if as_json:
+        screen.print_json(found)
+        return
+    for what, rows in found.items():
+        lines = [[row["name"], _options(row["options"]), row["summary"]] for row in rows]
+        screen.out().print(screen.table([what, "options", "what it does"], lines))
+        screen.out().print()
+    if plans:
+        screen.out().print("Layers by hand: 9,12,12 (bottom, top, head); layers=2+5+9,head=12; freeze=8.", markup=False)
+
+
+def _options(defaults: Mapping[str, Any]) -> str:
+    return ",".join(f"{name}={_word(value)}" for name, value in defaults.items())
+
+
+def _word(value: Any) -> str:
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
+
+
+def _show(tuned: Tuned) -> None:
+    from frostline.card import how_to_load
+    from frostline.export import is_stock
+
+    console = screen.out()
+    console.print(f"audit: {tuned.trained.audit}\n", markup=False)
+    names = list(dict.fromkeys(name for values in tuned.metrics.values() for name in values))
+    lines = [
+        [split, f"{len(tuned.task.splits[split]):,}", *(f"{values[name]:.4f}" for name in names)]
+        for split, values in tuned.metrics.items()
+    ]
+    console.print(screen.table(["rows", "count", *names], lines, right=["count", *names]))
+    spent = ", ".join(f"{what} {seconds:.1f} s" for what, seconds in tuned.seconds.items())
+    console.print(f"\n{spent}", markup=False)
+    if tuned.folder is not None:
+        where = tuned.folder / "model"
+        console.print(f"model: {where}", markup=False, soft_wrap=True)
+        line = how_to_load(tuned, where, is_stock=is_stock(tuned.tunable))
+        console.print(f"load it: {line}", markup=False, soft_wrap=True)
+    for note in tuned.notes:
+        console.print(f"note: {note}", style="dim", markup=False)

@@ -1,0 +1,33 @@
+"""Learning rates to try: what paper 1 searched for each kind of plan."""
+
+from __future__ import annotations
+
+from frostline.records import Plan
+
+_ADAPTED = ("houlsby", "pfeiffer", "lora", "prefix")
+_FEW = 3  # layers; the paper's (b, L, L) plans tune at most so many, its (l*+1, L, L) plans more
+
+
+def paper_rates(plan: Plan, depth: int) -> tuple[float, ...]:
+    """The learning rates that paper 1 tries for plans of this kind, by method.
+
+    Plans that end at the best layer reuse the set of plans that end at the top; what the paper has no set for gets that
+    one too.
+
+    Args:
+        plan: what is tuned.
+        depth: of the whole encoder.
+    """
+    bottom, top = (plan.layers[0], plan.layers[-1]) if plan.layers else (0, 0)
+    is_whole = (bottom, top) == (1, depth)
+    is_lower_part = bottom == 1 and top == plan.head < depth
+    is_upper_part = top == plan.head == depth and len(plan.layers) > _FEW
+    if plan.method in _ADAPTED:
+        return (1e-5, 3e-5, 1e-4) if is_whole or is_lower_part or is_upper_part else (3e-5, 1e-4, 3e-4)
+    if is_whole:
+        return (1e-6, 5e-6, 8e-6, 1e-5, 2e-5)
+    if is_lower_part:
+        return (5e-6, 1e-5, 5e-5, 1e-4)
+    if is_upper_part:
+        return (1e-6, 3e-6, 1e-5, 3e-5)
+    return (8e-6, 1e-5, 2e-5, 3e-5, 5e-5)

@@ -1,0 +1,354 @@
+"""Token states at one layer, computed once and kept on disk.
+
+What lies below the lowest tuned layer never changes, so its output is computed once for every text and read from then
+on. An entry is a folder: one flat file of states, unpadded, and a description with a checksum, written last and moved
+into place whole. It is named after everything that its content depends on, so that runs share entries and never a wrong
+one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from frostline import embedded
+from frostline.errors import OptionError
+
+if TYPE_CHECKING:
+    from frostline.encoder import Encoder
+    from frostline.tokens import Ints, Tokens
+
+DType = Literal["float16", "float32"]
+Progress = Callable[[int, int], None]  # texts done, texts in all
+
+FORMAT = 1
+DEFAULT_LIMIT = 32 << 30
+_TOKENS_PER_BATCH = 4096
+_STATES, _ABOUT = "states.bin", "about.json"
+_SPARE = 256 << 20  # bytes of disk that are always left free
+# What a configuration says that the states of lower layers do not depend on: an encoder cut higher up shares entries.
+_NOT_BELOW = {
+    "num_hidden_layers", "n_layers", "num_hidden_groups", "layer_types", "architectures", "_name_or_path", "dtype",
+    "id2label", "label2id", "problem_type", "transformers_version", "classifier_dropout", "classifier_pooling",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One entry of the cache, as `frostline cache` lists it."""
+
+    folder: Path
+    about: dict[str, Any]
+    size: int
+    last_used: float
+
+
+def cache_folder() -> Path:
+    """Where entries are kept: in FROSTLINE_CACHE, or where the embedded default is kept too."""
+    given = os.environ.get("FROSTLINE_CACHE")
+    return (Path(given) if given else embedded.cache_folder()) / "states"
+
+
+def cache_limit() -> int:
+    """Bytes that all entries together may take: FROSTLINE_CACHE_LIMIT in GB, or 32 GiB."""
+    given = os.environ.get("FROSTLINE_CACHE_LIMIT")
+    if not given:
+        return DEFAULT_LIMIT
+    try:
+        limit = float(given)
+        if not limit >= 0:
+            raise ValueError
+    except ValueError:
+        raise OptionError(f"FROSTLINE_CACHE_LIMIT {given!r}: must be a number of gigabytes") from None
+    return int(limit * 1e9)
+
+
+class FrozenStates:
+    """The states of texts at one layer, in the order of the texts, whether kept on disk or computed when asked for.
+
+    Either way they have been rounded to the same number format, so that results do not depend on free disk.
+    """
+
+    def __init__(self, encoder: Encoder, tokens: Tokens, layer: int, *, dtype: DType, first_only: bool) -> None:
+        """States that are computed when asked for.
+
+        Args:
+            encoder: in eval mode.
+            tokens: of the texts.
+            layer: 0..L.
+            dtype: that states are rounded to.
+            first_only: keep each text's first token alone.
+        """
+        self.encoder = encoder
+        self.tokens = tokens
+        self.layer = layer
+        self.dtype = dtype
+        self.first_only = first_only
+        self.kept: np.ndarray[Any, Any] | None = None
+        self.lengths: Ints = np.ones_like(tokens.lengths) if first_only else tokens.lengths
+        self._starts = np.concatenate([[0], np.cumsum(self.lengths)])
+
+    @property
+    def size(self) -> int:
+        """Bytes that the states take."""
+        return int(self.lengths.sum()) * self.encoder.width * (2 if self.dtype == "float16" else 4)
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether states are read and not computed."""
+        return self.kept is not None
+
+    def rows(self, rows: Sequence[int] | Ints) -> Tensor:
+        """(tokens, width), float32: the states of these texts laid end to end."""
+        if self.kept is None:
+            return torch.cat([_rounded(states, self.dtype) for _, states in self._compute([np.asarray(rows)])]).float()
+        pieces = [self.kept[self._starts[row] : self._starts[row + 1]] for row in rows]
+        return torch.from_numpy(np.concatenate(pieces)).to(self.encoder.device).float()
+
+    def compute(self) -> Iterator[tuple[Ints, Tensor]]:
+        """Places of texts and their states, (tokens, width), in batches of similar length."""
+        yield from self._compute(self.tokens.batches(_TOKENS_PER_BATCH))
+
+    def _compute(self, batches: Sequence[Ints]) -> Iterator[tuple[Ints, Tensor]]:
+        with torch.no_grad():
+            for rows in batches:
+                batch = self.tokens.take(rows)
+                layout = self.encoder.layout(batch)
+                states = self.encoder.embed(batch, layout)
+                yield rows, self.encoder.run(states, layout, 1, self.layer, first_token_only=self.first_only)
+
+    def place(self, row: int) -> slice:
+        """Where a text's states lie."""
+        return slice(int(self._starts[row]), int(self._starts[row + 1]))
+
+
+def open_states(
+    encoder: Encoder,
+    tokens: Tokens,
+    layer: int,
+    *,
+    dtype: DType = "float16",
+    first_only: bool = False,
+    keep: bool = True,
+    progress: Progress | None = None,
+) -> tuple[FrozenStates, list[str]]:
+    """The states of texts at a layer, read from the cache or built there, and what is to be said about it.
+
+    Where they do not fit, or `keep` is off, they are computed whenever they are asked for.
+
+    Args:
+        encoder: in eval mode; what lies above the layer does not matter.
+        tokens: of the texts.
+        layer: 0..L.
+        dtype: of the states on disk; float16 that overflows becomes float32.
+        first_only: keep each text's first token alone.
+        keep: use the disk.
+        progress: told how many texts are done while an entry is built.
+    """
+    states = FrozenStates(encoder, tokens, layer, dtype=dtype, first_only=first_only)
+    if not keep:
+        return states, []
+    entry = cache_folder() / f"{_key(states)}-{dtype}"
+    states.kept, broken = _open(entry, states)
+    if states.is_kept:
+        return states, []
+    notes = []
+    if broken:
+        shutil.rmtree(entry, ignore_errors=True)
+        notes.append(f"a cached file was damaged ({broken}) and is built again")
+    return states, [*notes, *_build(states, entry, progress)]
+
+
+def _build(states: FrozenStates, entry: Path, progress: Progress | None) -> list[str]:
+    """Compute all states into a new entry; where it does not fit, say so and leave the states to be computed later."""
+    root, limit = entry.parent, cache_limit()
+    if states.size > limit:
+        return [
+            f"frozen states take {_gigabytes(states.size)}, more than the cache's {_gigabytes(limit)}: recomputing them"
+        ]
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        _remove_leftovers(root)
+        _make_room(root, states.size, limit)
+        free = shutil.disk_usage(root).free
+        if states.size + _SPARE > free:
+            return [
+                f"frozen states take {_gigabytes(states.size)}, the disk has {_gigabytes(free)} left: recomputing them"
+            ]
+        with _new_folder(root) as folder:
+            if not _fill(states, folder / _STATES, progress):
+                states.dtype = "float32"
+                notes = ["float16 cannot hold these states (values beyond 65,504): they are kept as float32"]
+                return [*notes, *_build(states, entry, progress)]
+            about = {
+                "format": FORMAT,
+                "encoder": states.encoder.name,
+                "layer": states.layer,
+                "texts": len(states.tokens),
+                "tokens": int(states.lengths.sum()),
+                "width": states.encoder.width,
+                "dtype": states.dtype,
+                "checksum": _checksum(folder / _STATES),
+            }
+            (folder / _ABOUT).write_text(json.dumps(about, indent=2), encoding="utf-8")
+            with contextlib.suppress(OSError):  # another process was faster: its entry is the same
+                folder.rename(entry)
+            states.kept, _ = _open(entry, states)
+    except OSError as error:
+        states.kept = None
+        return [f"frozen states cannot be kept in {root} ({error.strerror}): recomputing them"]
+    return []
+
+
+def _fill(states: FrozenStates, path: Path, progress: Progress | None) -> bool:
+    """Write all states; False if float16 cannot hold them."""
+    with path.open("w+b") as file:
+        file.truncate(max(1, states.size))
+        if hasattr(os, "posix_fallocate"):  # a full disk is an error here; later, it would kill the process
+            os.posix_fallocate(file.fileno(), 0, max(1, states.size))
+        shape = (int(states.lengths.sum()), states.encoder.width)
+        array = np.memmap(file, dtype=states.dtype, mode="r+", shape=shape)
+        done = 0
+        for rows, batch in states.compute():
+            rounded = _rounded(batch, states.dtype).cpu()
+            if str(rounded.dtype) != f"torch.{states.dtype}":
+                return False
+            at = 0
+            for row in rows:
+                place = states.place(int(row))
+                array[place] = rounded[at : at + place.stop - place.start].numpy()
+                at += place.stop - place.start
+            done += len(rows)
+            if progress is not None:
+                progress(done, len(states.tokens))
+        array.flush()
+        os.fsync(file.fileno())
+    return True
+
+
+def _open(folder: Path, states: FrozenStates) -> tuple[np.ndarray[Any, Any] | None, str]:
+    """The entry's states, and what is wrong with an entry that is there but cannot be used."""
+    if not folder.is_dir():
+        return None, ""
+    try:
+        about = json.loads((folder / _ABOUT).read_text(encoding="utf-8"))
+        path = folder / _STATES
+        if about["dtype"] not in ("float16", "float32"):
+            raise ValueError(about["dtype"])
+        asked, states.dtype = states.dtype, about["dtype"]  # float32 where float16 was asked for and could not be had
+        size_fits = path.stat().st_size == max(1, states.size)
+        if not size_fits or about["format"] != FORMAT or about["checksum"] != _checksum(path):
+            states.dtype = asked
+            return None, "its checksum is wrong" if size_fits else "its size is wrong"
+        os.utime(folder / _ABOUT)  # says when it was last used
+        shape = (int(states.lengths.sum()), states.encoder.width)
+        return np.memmap(path, dtype=states.dtype, mode="r", shape=shape), ""
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        return None, f"{type(error).__name__}"
+
+
+def _key(states: FrozenStates) -> str:
+    """A hash over everything that changes the states, except the number format they are kept in."""
+    encoder, tokens = states.encoder, states.tokens
+    digest = hashlib.blake2b(digest_size=16)
+    config = {name: value for name, value in encoder.config.to_dict().items() if name not in _NOT_BELOW}
+    about = [
+        FORMAT, states.layer, states.first_only, config, encoder.order[: states.layer],
+        (getattr(encoder.config, "layer_types", None) or [])[: states.layer],
+        torch.__version__, torch.get_num_threads(), encoder.device.type,
+    ]  # fmt: skip
+    digest.update(json.dumps(about, sort_keys=True, default=str).encode())
+    parts = encoder.parts()
+    named = {
+        **parts.embeddings,
+        **{name: value for layer in parts.layers[: states.layer] for name, value in layer.items()},
+    }
+    for name, value in sorted(named.items()):
+        digest.update(f"{name} {tuple(value.shape)}".encode())
+        digest.update(value.detach().cpu().contiguous().numpy().tobytes())
+    for array in (tokens.ids, tokens.types, tokens.lengths):
+        digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def list_entries() -> list[Entry]:
+    """The entries of the cache, the most recently used first."""
+    found = []
+    root = cache_folder()
+    for path in root.glob(f"*/{_ABOUT}") if root.is_dir() else ():
+        with contextlib.suppress(OSError, ValueError):
+            about = json.loads(path.read_text(encoding="utf-8"))
+            size = sum(file.stat().st_size for file in path.parent.iterdir())
+            found.append(Entry(folder=path.parent, about=about, size=size, last_used=path.stat().st_mtime))
+    return sorted(found, key=lambda entry: -entry.last_used)
+
+
+def clear_entries() -> int:
+    """Remove all entries; the bytes that were freed."""
+    entries = list_entries()
+    for entry in entries:
+        shutil.rmtree(entry.folder, ignore_errors=True)
+    root = cache_folder()
+    if root.is_dir():
+        _remove_leftovers(root, older_than=0)
+    return sum(entry.size for entry in entries)
+
+
+def _make_room(root: Path, size: int, limit: int) -> None:
+    """Remove the entries that were not used for longest until there is room for `size` more bytes."""
+    entries = [entry for entry in list_entries() if entry.folder.parent == root]
+    while entries:
+        taken = sum(entry.size for entry in entries)
+        if taken + size <= limit and size + _SPARE <= shutil.disk_usage(root).free:
+            return
+        shutil.rmtree(entries.pop().folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _new_folder(root: Path) -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(dir=root, prefix=".building-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _remove_leftovers(root: Path, *, older_than: float = 86_400) -> None:
+    """Remove what runs that were killed left half built."""
+    for folder in root.glob(".building-*"):
+        with contextlib.suppress(OSError):
+            if time.time() - folder.stat().st_mtime >= older_than:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _rounded(states: Tensor, dtype: DType) -> Tensor:
+    """The states in the cache's number format; in float32 where float16 cannot hold them."""
+    if dtype == "float32":
+        return states.float()
+    half = states.half()
+    return half if bool(half.isfinite().all()) else states.float()
+
+
+def _checksum(path: Path) -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    with path.open("rb") as file:
+        while block := file.read(1 << 22):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _gigabytes(size: int) -> str:
+    return f"{size / 1e9:.1f} GB"

@@ -1,0 +1,14 @@
+"""The layers with the least Fisher information: the control of paper 2."""
+
+from __future__ import annotations
+
+from frostline.records import LayerScores, Plan
+from frostline.strategies import chosen, ranked_layers, strategy
+
+
+@strategy(paper="2, control", name="fisher-bottom-k")
+def fisher_bottom_k(depth: int, scores: LayerScores, *, seed: int, k: int = 1, score: str = "fisher") -> Plan:
+    """Tune the k layers with the least Fisher information."""
+    count = chosen(k, depth, "fisher-bottom-k")
+    layers = tuple(sorted(ranked_layers(scores, score)[-count:]))
+    return Plan(layers=layers, head=depth, because=f"the {count} layers with the least Fisher information")

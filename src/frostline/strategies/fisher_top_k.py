@@ -1,0 +1,14 @@
+"""The layers with the most Fisher information, paper 2's surgical choice."""
+
+from __future__ import annotations
+
+from frostline.records import LayerScores, Plan
+from frostline.strategies import chosen, ranked_layers, strategy
+
+
+@strategy(paper="2", name="fisher-top-k")
+def fisher_top_k(depth: int, scores: LayerScores, *, seed: int, k: int = 3, score: str = "fisher") -> Plan:
+    """Tune the k layers with the most Fisher information, wherever they lie."""
+    count = chosen(k, depth, "fisher-top-k")
+    layers = tuple(sorted(ranked_layers(scores, score)[:count]))
+    return Plan(layers=layers, head=depth, because=f"the {count} layers with the most Fisher information")

@@ -1,0 +1,345 @@
+"""Tune: execute a plan on a task, from cached frozen states, and keep what came out."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from frostline import folders
+from frostline.audit import count_kept
+from frostline.checkpoint import load_encoder
+from frostline.encoder import Encoder
+from frostline.errors import OptionError
+from frostline.examples import Examples, make_examples
+from frostline.export import check_base, save, why_not_stock
+from frostline.methods import METHODS
+from frostline.plans import check_words, read_plan
+from frostline.rates import paper_rates
+from frostline.records import FORMAT_VERSION, LayerScores, Plan, Recipe
+from frostline.resume import Checkpoints
+from frostline.tasks import Task, load_task
+from frostline.tasks.metrics import METRICS
+from frostline.train import Report, Trained, Weights, judge, load_weights, train, weights_of
+from frostline.tunable import Tunable, check_plan, check_recipe, make_tunable
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tuned:
+    """A tuned model and how it came about.
+
+    Args:
+        tunable: the model, in memory.
+        base: name, revision, folder and number of layers of the encoder that it was tuned from.
+        plan: what was tuned.
+        recipe: how, with the learning rate that was used.
+        task: what it was tuned for, without the rows.
+        trained: what training recorded.
+        metrics: task metrics by split.
+        outputs: what the model says of each row, by split; logits or values.
+        notes: everything that is worth knowing, a sentence each.
+        seconds: of building caches, training and testing.
+        folder: where it was saved, or None.
+    """
+
+    tunable: Tunable
+    base: Mapping[str, Any]
+    plan: Plan
+    recipe: Recipe
+    task: Task
+    trained: Trained
+    metrics: Mapping[str, Mapping[str, float]]
+    outputs: Mapping[str, Tensor]
+    notes: tuple[str, ...]
+    seconds: Mapping[str, float]
+    folder: Path | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The result as plain JSON values."""
+        return {
+            "kind": "tuned",
+            "format": FORMAT_VERSION,
+            "encoder": {name: self.base[name] for name in ("name", "revision", "layers")},
+            "task": {
+                "name": self.task.name,
+                "fingerprint": self.task.fingerprint,
+                "kind": self.task.kind,
+                "labels": list(self.task.label_names),
+                "metrics": list(self.task.metrics),
+            },
+            "plan": self.plan.to_json(),
+            "recipe": self.recipe.to_json(),
+            "parameters": {"total": self.trained.audit.total, "trainable": self.trained.audit.trainable},
+            "best": dict(self.trained.best),
+            "metrics": {split: dict(values) for split, values in self.metrics.items()},
+            "audit": str(self.trained.audit),
+            "notes": list(self.notes),
+            "seconds": dict(self.seconds),
+        }
+
+
+def tune(
+    encoder: Encoder | str | Path | None = None,
+    task: Task | Any = None,
+    *,
+    plan: Plan | str = "full",
+    scores: LayerScores | None = None,
+    recipe: Recipe | None = None,
+    rates: Sequence[float] | Literal["paper"] = (),
+    output: str | Path | None = None,
+    overwrite: bool = False,
+    resume: bool = False,
+    cache: bool = True,
+    test: bool = True,
+    new_layers: Sequence[int] = (),
+    checkpoint_every: int | None = None,
+    report: Report | None = None,
+    announce: Callable[[str], None] | None = None,
+) -> Tuned:
+    """Tune an encoder on a task by a plan, and save a stock Hugging Face model where a folder is given.
+
+    Args:
+        encoder: an Encoder, a folder, a hub id, or None for the embedded default.
+        task: a Task, a file, preset name, hub id, DataFrame or Dataset, or None for the embedded default.
+        plan: a Plan, or in words: 'full', '9,12,12', 'layers=2+5+9,head=12', 'freeze=8', a strategy, a JSON file.
+        scores: measured layer scores, for strategies that need some; measured here if none are given.
+        recipe: rate, epochs, batch and so on; None for the defaults.
+        rates: learning rates to try, of which the best on validation is kept; 'paper' tries those of paper 1.
+        output: folder for the model, its card, metrics and predictions.
+        overwrite: replace what an earlier run left in that folder.
+        resume: go on from where a killed run in that folder stopped.
+        cache: keep frozen states on disk.
+        test: judge the result on the test rows too.
+        new_layers: layers that were re-initialised, for `recipe.new_layer_rate`.
+        checkpoint_every: steps between checkpoints; else one after each evaluation and every five minutes.
+        report: told how far things are.
+        announce: told, before training starts, what is going to be trained.
+    """
+    recipe = recipe or Recipe()
+    folder = None if output is None else Path(output)
+    if folder is None and resume:
+        raise OptionError("resume: give the output folder of the run to go on with")
+    if folder is not None:
+        folders.check_output(folder, overwrite=overwrite, resume=resume)
+    if isinstance(plan, str):
+        check_words(plan)
+    task = task if isinstance(task, Task) else load_task("movies" if task is None else task, seed=recipe.seed)
+    encoder = encoder if isinstance(encoder, Encoder) else load_encoder(encoder)
+    settings = _Settings(
+        folder=folder,
+        resume=resume,
+        cache=cache,
+        test=test,
+        new_layers=frozenset(new_layers),
+        checkpoint_every=checkpoint_every,
+        report=report or (lambda what, done, total: None),
+        announce=announce or (lambda line: None),
+    )
+    with _threads(recipe.threads):
+        chosen = plan if isinstance(plan, Plan) else read_plan(plan, encoder, task, scores=scores, seed=recipe.seed)
+        check_plan(chosen, encoder)
+        check_recipe(recipe, encoder)
+        tried = paper_rates(chosen, encoder.depth) if rates == "paper" else tuple(rates)
+        tried = tried or (recipe.learning_rate or default_rate(chosen),)
+        return _tune(encoder, task, chosen, replace(recipe, threads=torch.get_num_threads()), tried, settings)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Settings:
+    """What a run is told besides what its result depends on."""
+
+    folder: Path | None
+    resume: bool
+    cache: bool
+    test: bool
+    new_layers: frozenset[int]
+    checkpoint_every: int | None
+    report: Report
+    announce: Callable[[str], None]
+
+
+def _tune(
+    encoder: Encoder, task: Task, plan: Plan, recipe: Recipe, rates: Sequence[float], settings: _Settings
+) -> Tuned:
+    started = time.perf_counter()
+    tunable = make_tunable(
+        encoder,
+        plan,
+        outputs=len(task.label_names) if task.kind == "classification" else 1,
+        kind=task.kind,
+        head=recipe.head,
+        dropout=recipe.dropout,
+        frozen_dropout=recipe.frozen_dropout,
+        seed=recipe.seed,
+    )
+    base = {
+        "name": encoder.name,
+        "revision": encoder.revision,
+        "folder": None if encoder.folder is None else str(encoder.folder.absolute()),
+        "layers": encoder.depth,
+    }
+    if settings.folder is not None:
+        check_base(tunable, base)
+    recipes = [replace(recipe, learning_rate=rate) for rate in rates]
+    kept = [_checkpoints(encoder, task, plan, one, settings) for one in recipes]  # refuses before any long work
+    settings.announce(describe(tunable, rates))
+    notes = [*task.notes, *_notes(encoder, tunable)]
+    if (reason := why_not_stock(tunable)) is not None:
+        settings.announce(f"note: {reason}")
+    examples, more = _examples(tunable, task, recipe, settings)
+    prepared = time.perf_counter()
+    best, trained = _train_best(tunable, examples, task, recipes, kept, settings)
+    at_end = time.perf_counter()
+    outputs = {name: rows.outputs(tunable) for name, rows in examples.items() if name != "train"}
+    tuned = Tuned(
+        tunable=tunable,
+        base=base,
+        plan=plan,
+        recipe=best,
+        task=task,
+        trained=trained,
+        metrics={name: judge(found, examples[name].labels, task.metrics, task.kind) for name, found in outputs.items()},
+        outputs=outputs,
+        notes=(*notes, *more),
+        seconds={
+            "frozen states": round(prepared - started, 3),
+            "training": round(trained.seconds, 3),
+            "testing": round(time.perf_counter() - at_end, 3),
+        },
+        folder=settings.folder,
+    )
+    if settings.folder is not None:
+        save(tuned, settings.folder)
+        shutil.rmtree(settings.folder / folders.CHECKPOINTS, ignore_errors=True)
+    return tuned
+
+
+def _notes(encoder: Encoder, tunable: Tunable) -> list[str]:
+    """What is to be known about the model, a sentence each."""
+    notes = []
+    if encoder.shares_layers and not tunable.encoder.shares_layers:
+        shared, own = (sum(value.numel() for value in each.model.parameters()) for each in (encoder, tunable.encoder))
+        notes.append(
+            f"layers of {encoder.name} share parameters; to treat them differently each got its own copy: "
+            f"{own:,} parameters in place of {shared:,}"
+        )
+    if (reason := why_not_stock(tunable)) is not None:
+        notes.append(reason)
+    return notes
+
+
+def _examples(
+    tunable: Tunable, task: Task, recipe: Recipe, settings: _Settings
+) -> tuple[dict[str, Examples], list[str]]:
+    """The rows of every split with their frozen states, and what is to be known about them."""
+    examples: dict[str, Examples] = {}
+    notes: list[str] = []
+    for name, split in task.splits.items():
+        if name == "test" and not settings.test:
+            continue
+        examples[name], more = make_examples(
+            tunable,
+            split,
+            max_length=recipe.max_length,
+            dtype=recipe.cache_dtype,
+            keep=settings.cache,
+            progress=partial(settings.report, f"frozen states: {name}"),
+        )
+        notes += [note for note in more if note not in notes]
+        if examples[name].tokens.truncated:
+            notes.append(f"{examples[name].tokens.truncated:,} {name} texts were longer than the limit and cut")
+    return examples, notes
+
+
+def _train_best(
+    tunable: Tunable,
+    examples: Mapping[str, Examples],
+    task: Task,
+    recipes: Sequence[Recipe],
+    checkpoints: Sequence[Checkpoints | None],
+    settings: _Settings,
+) -> tuple[Recipe, Trained]:
+    """Train with each recipe from the same start, and leave in the model what is best on validation."""
+    start = weights_of(tunable)
+    sign = 1 if METRICS[task.metrics[0]].higher_is_better else -1
+    tried: list[tuple[float, Recipe, Trained, Weights]] = []
+    for recipe, kept in zip(recipes, checkpoints, strict=True):
+        load_weights(tunable, start)
+        trained = train(
+            tunable,
+            examples["train"],
+            examples.get("validation"),
+            recipe,
+            metrics=task.metrics,
+            learning_rate=recipe.learning_rate or 0.0,
+            new_layers=settings.new_layers,
+            checkpoints=kept,
+            report=settings.report,
+        )
+        value = trained.best.get(f"validation_{task.metrics[0]}", 0.0)
+        tried.append((sign * value, recipe, trained, weights_of(tunable)))
+        if len(recipes) > 1:
+            settings.announce(f"learning rate {recipe.learning_rate:g}: validation {task.metrics[0]} {value:.4f}")
+    _, recipe, trained, weights = max(tried, key=lambda one: one[0])  # the first of equals
+    load_weights(tunable, weights)
+    return recipe, trained
+
+
+def _checkpoints(encoder: Encoder, task: Task, plan: Plan, recipe: Recipe, settings: _Settings) -> Checkpoints | None:
+    """Where a run with this recipe keeps its state, or None where no folder was given."""
+    if settings.folder is None:
+        return None
+    said = [
+        encoder.revision,
+        task.fingerprint,
+        {**plan.to_json(), "because": ""},
+        recipe.to_json(),
+        sorted(settings.new_layers),
+    ]
+    identity = hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+    place = settings.folder / folders.CHECKPOINTS / f"rate-{recipe.learning_rate:g}"
+    made = Checkpoints(place, run=identity, resume=settings.resume, every_steps=settings.checkpoint_every)
+    if made.is_of_another_run():
+        raise OptionError(
+            f"{settings.folder}: the run that was stopped there had other data, plan or recipe; "
+            "give the same ones, or start anew without --resume"
+        )
+    return made
+
+
+def default_rate(plan: Plan) -> float:
+    """The method's own learning rate; a higher one where only the head trains."""
+    return METHODS[plan.method].learning_rate if plan.layers else 1e-3
+
+
+def describe(tunable: Tunable, rates: Sequence[float]) -> str:
+    """What is going to be trained, in a line."""
+    plan = tunable.plan
+    trainable = sum(value.numel() for value in tunable.trainable().values())
+    total = count_kept(tunable)
+    tried = ", ".join(f"{rate:g}" for rate in rates)
+    return (
+        f"plan {plan}, method {plan.method}, learning rate {tried}: {trainable:,} of {total:,} parameters train "
+        f"({100 * trainable / total:.1f}%)"
+    )
+
+
+@contextlib.contextmanager
+def _threads(count: int | None) -> Iterator[None]:
+    before = torch.get_num_threads()
+    try:
+        if count is not None:
+            torch.set_num_threads(count)
+        yield
+    finally:
+        torch.set_num_threads(before)
