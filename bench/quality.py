@@ -3,8 +3,9 @@
     python bench/quality.py GLUE RESULTS.jsonl [--rows 2000] [--seeds 3] [--threads 1]
 
 The embedded default encoder on CoLA, SST-2 and MRPC: at most so many training rows (a sample of its own for every seed,
-the same for every arm), three epochs, the last one kept, judged on the official dev set. Every finished trial is a line
-of the results file; started again, it goes on with what is missing. The last thing printed is the table.
+the same for every arm), three epochs, the last one kept, judged on the official dev set. Learning rates are fixed by
+the kind of plan. Every finished trial is a line of the results file; started again, it goes on with what is missing.
+The last thing printed is the table.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from frostline.train import judge, order_of_rows
 from frostline.tuning import tune
 
 TASKS = ("cola", "sst2", "mrpc")
-RATE = 1e-4
+RATES = {"full": 1e-4, "some layers": 3e-4, "LoRA": 1e-3, "head only": 1e-3}
 ARMS = {
     "Trainer, full": None,
     "full": "full",
@@ -59,10 +60,10 @@ def with_frostline(encoder: Encoder, task: Task, arm: str, recipe: Recipe) -> di
         wanted = ("fisher",) if words.startswith("fisher") else ("variability",)
         scores = measure(encoder, task, scores=wanted, similarity=False, uncertainty=False, seed=recipe.seed)
     plan = read_plan(words, encoder, task, scores=scores, seed=recipe.seed)
+    kind = "full" if plan.embeddings else "some layers" if plan.layers else "head only"
     if arm.startswith("LoRA"):
-        plan, recipe = with_method(plan, "lora"), dataclasses.replace(recipe, learning_rate=1e-3)
-    if not plan.layers:
-        recipe = dataclasses.replace(recipe, learning_rate=1e-3)
+        plan, kind = with_method(plan, "lora"), "LoRA"
+    recipe = dataclasses.replace(recipe, learning_rate=RATES[kind])
     tuned = tune(encoder, task, plan=plan, recipe=recipe)
     return {"plan": str(plan), **tuned.metrics["test"], "trainable": tuned.trained.audit.trainable}
 
@@ -164,7 +165,7 @@ def main() -> None:
                 if any((line["arm"], line["task"], line["seed"]) == (arm, name, seed) for line in done):
                     continue
                 task = task or few_rows(name, given.glue, given.rows, seed)
-                recipe = Recipe(learning_rate=RATE, select="last", threads=given.threads, seed=seed)
+                recipe = Recipe(learning_rate=RATES["full"], select="last", threads=given.threads, seed=seed)
                 encoder, started = load_encoder(), time.perf_counter()
                 try:
                     run = with_trainer if ARMS[arm] is None else with_frostline

@@ -8,7 +8,8 @@ from tests.tiny import VOCABULARY, tiny_encoder
 
 from frostline.examples import Examples
 from frostline.records import Plan
-from frostline.states.cache import DType, open_states
+from frostline.states.cache import open_states
+from frostline.states.frozen import DType
 from frostline.tokens import Tokens
 from frostline.tunable import Tunable, make_tunable
 

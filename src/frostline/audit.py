@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
+from frostline.checksums import bits_of
 from frostline.errors import AuditError
 from frostline.tunable import Tunable
 
@@ -112,10 +113,7 @@ def count_kept(tunable: Tunable) -> int:
 
 def digests(named: Iterable[tuple[str, nn.Parameter]]) -> dict[str, bytes]:
     """A hash of every tensor's bits."""
-    return {
-        name: hashlib.blake2b(value.detach().cpu().contiguous().numpy().tobytes(), digest_size=16).digest()
-        for name, value in named
-    }
+    return {name: hashlib.sha256(bits_of(value)).digest() for name, value in named}
 
 
 def _all(tunable: Tunable) -> list[tuple[str, nn.Parameter]]:

@@ -12,7 +12,8 @@ from torch import Tensor
 from frostline.encoder import Encoder
 from frostline.layout import Layout
 from frostline.noise import Noise
-from frostline.states.cache import DType, FrozenStates, open_states
+from frostline.states.cache import open_states
+from frostline.states.frozen import DType, FrozenStates
 from frostline.tasks import Split
 from frostline.tokens import Ints, Tokens
 from frostline.tunable import Tunable

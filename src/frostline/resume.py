@@ -7,7 +7,6 @@ damaged does not lose the run.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -20,6 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+
+from frostline.checksums import file_checksum
 
 if TYPE_CHECKING:
     from frostline.tunable import Tunable
@@ -143,7 +144,7 @@ class Checkpoints:
             save_file({name: value.cpu().contiguous() for name, value in tensors.items()}, building / _TENSORS)
             about = {
                 "run": self.run,
-                "checksum": _checksum(building / _TENSORS),
+                "checksum": file_checksum(building / _TENSORS),
                 "optimizer_step": float(optimizer.state[next(iter(own.values()))]["step"]),
                 "so_far": asdict(so_far),
             }
@@ -172,7 +173,7 @@ class Checkpoints:
 
         try:
             about = json.loads((path / _ABOUT).read_text(encoding="utf-8"))
-            if about["run"] != self.run or about["checksum"] != _checksum(path / _TENSORS):
+            if about["run"] != self.run or about["checksum"] != file_checksum(path / _TENSORS):
                 return None
             return Found(
                 so_far=Progressed(**about["so_far"]),
@@ -193,11 +194,3 @@ def _run_of(path: Path) -> str | None:
 def _step_of(path: Path) -> int:
     number = path.name.removeprefix("step-")
     return int(number) if number.isdigit() else -1
-
-
-def _checksum(path: Path) -> str:
-    digest = hashlib.blake2b(digest_size=16)
-    with path.open("rb") as file:
-        while block := file.read(1 << 22):
-            digest.update(block)
-    return digest.hexdigest()

@@ -15,28 +15,27 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from frostline import embedded
+from frostline.checksums import bits_of, file_checksum
 from frostline.errors import OptionError
+from frostline.states.frozen import DType, FrozenStates, rounded
 
 if TYPE_CHECKING:
     from frostline.encoder import Encoder
-    from frostline.tokens import Ints, Tokens
+    from frostline.tokens import Tokens
 
-DType = Literal["float16", "float32"]
 Progress = Callable[[int, int], None]  # texts done, texts in all
 
 FORMAT = 1
 DEFAULT_LIMIT = 32 << 30
-_TOKENS_PER_BATCH = 4096
 _STATES, _ABOUT = "states.bin", "about.json"
 _SPARE = 256 << 20  # bytes of disk that are always left free
 # What a configuration says that the states of lower layers do not depend on: an encoder cut higher up shares entries.
@@ -74,65 +73,6 @@ def cache_limit() -> int:
     except ValueError:
         raise OptionError(f"FROSTLINE_CACHE_LIMIT {given!r}: must be a number of gigabytes") from None
     return int(limit * 1e9)
-
-
-class FrozenStates:
-    """The states of texts at one layer, in the order of the texts, whether kept on disk or computed when asked for.
-
-    Either way they have been rounded to the same number format, so that results do not depend on free disk.
-    """
-
-    def __init__(self, encoder: Encoder, tokens: Tokens, layer: int, *, dtype: DType, first_only: bool) -> None:
-        """States that are computed when asked for.
-
-        Args:
-            encoder: in eval mode.
-            tokens: of the texts.
-            layer: 0..L.
-            dtype: that states are rounded to.
-            first_only: keep each text's first token alone.
-        """
-        self.encoder = encoder
-        self.tokens = tokens
-        self.layer = layer
-        self.dtype = dtype
-        self.first_only = first_only
-        self.kept: np.ndarray[Any, Any] | None = None
-        self.lengths: Ints = np.ones_like(tokens.lengths) if first_only else tokens.lengths
-        self._starts = np.concatenate([[0], np.cumsum(self.lengths)])
-
-    @property
-    def size(self) -> int:
-        """Bytes that the states take."""
-        return int(self.lengths.sum()) * self.encoder.width * (2 if self.dtype == "float16" else 4)
-
-    @property
-    def is_kept(self) -> bool:
-        """Whether states are read and not computed."""
-        return self.kept is not None
-
-    def rows(self, rows: Sequence[int] | Ints) -> Tensor:
-        """(tokens, width), float32: the states of these texts laid end to end."""
-        if self.kept is None:
-            return torch.cat([_rounded(states, self.dtype) for _, states in self._compute([np.asarray(rows)])]).float()
-        pieces = [self.kept[self._starts[row] : self._starts[row + 1]] for row in rows]
-        return torch.from_numpy(np.concatenate(pieces)).to(self.encoder.device).float()
-
-    def compute(self) -> Iterator[tuple[Ints, Tensor]]:
-        """Places of texts and their states, (tokens, width), in batches of similar length."""
-        yield from self._compute(self.tokens.batches(_TOKENS_PER_BATCH))
-
-    def _compute(self, batches: Sequence[Ints]) -> Iterator[tuple[Ints, Tensor]]:
-        with torch.no_grad():
-            for rows in batches:
-                batch = self.tokens.take(rows)
-                layout = self.encoder.layout(batch)
-                states = self.encoder.embed(batch, layout)
-                yield rows, self.encoder.run(states, layout, 1, self.layer, first_token_only=self.first_only)
-
-    def place(self, row: int) -> slice:
-        """Where a text's states lie."""
-        return slice(int(self._starts[row]), int(self._starts[row + 1]))
 
 
 def open_states(
@@ -201,7 +141,7 @@ def _build(states: FrozenStates, entry: Path, progress: Progress | None) -> list
                 "tokens": int(states.lengths.sum()),
                 "width": states.encoder.width,
                 "dtype": states.dtype,
-                "checksum": _checksum(folder / _STATES),
+                "checksum": file_checksum(folder / _STATES),
             }
             (folder / _ABOUT).write_text(json.dumps(about, indent=2), encoding="utf-8")
             with contextlib.suppress(OSError):  # another process was faster: its entry is the same
@@ -223,13 +163,13 @@ def _fill(states: FrozenStates, path: Path, progress: Progress | None) -> bool:
         array = np.memmap(file, dtype=states.dtype, mode="r+", shape=shape)
         done = 0
         for rows, batch in states.compute():
-            rounded = _rounded(batch, states.dtype).cpu()
-            if str(rounded.dtype) != f"torch.{states.dtype}":
+            kept = rounded(batch, states.dtype).cpu()
+            if str(kept.dtype) != f"torch.{states.dtype}":
                 return False
             at = 0
             for row in rows:
                 place = states.place(int(row))
-                array[place] = rounded[at : at + place.stop - place.start].numpy()
+                array[place] = kept[at : at + place.stop - place.start].numpy()
                 at += place.stop - place.start
             done += len(rows)
             if progress is not None:
@@ -250,7 +190,7 @@ def _open(folder: Path, states: FrozenStates) -> tuple[np.ndarray[Any, Any] | No
             raise ValueError(about["dtype"])
         asked, states.dtype = states.dtype, about["dtype"]  # float32 where float16 was asked for and could not be had
         size_fits = path.stat().st_size == max(1, states.size)
-        if not size_fits or about["format"] != FORMAT or about["checksum"] != _checksum(path):
+        if not size_fits or about["format"] != FORMAT or about["checksum"] != file_checksum(path):
             states.dtype = asked
             return None, "its checksum is wrong" if size_fits else "its size is wrong"
         os.utime(folder / _ABOUT)  # says when it was last used
@@ -263,7 +203,7 @@ def _open(folder: Path, states: FrozenStates) -> tuple[np.ndarray[Any, Any] | No
 def _key(states: FrozenStates) -> str:
     """A hash over everything that changes the states, except the number format they are kept in."""
     encoder, tokens = states.encoder, states.tokens
-    digest = hashlib.blake2b(digest_size=16)
+    digest = hashlib.sha256()
     config = {name: value for name, value in encoder.config.to_dict().items() if name not in _NOT_BELOW}
     about = [
         FORMAT, states.layer, states.first_only, config, encoder.order[: states.layer],
@@ -278,10 +218,10 @@ def _key(states: FrozenStates) -> str:
     }
     for name, value in sorted(named.items()):
         digest.update(f"{name} {tuple(value.shape)}".encode())
-        digest.update(value.detach().cpu().contiguous().numpy().tobytes())
+        digest.update(bits_of(value))
     for array in (tokens.ids, tokens.types, tokens.lengths):
-        digest.update(array.tobytes())
-    return digest.hexdigest()
+        digest.update(bits_of(array))
+    return digest.hexdigest()[:32]
 
 
 def list_entries() -> list[Entry]:
@@ -332,22 +272,6 @@ def _remove_leftovers(root: Path, *, older_than: float = 86_400) -> None:
         with contextlib.suppress(OSError):
             if time.time() - folder.stat().st_mtime >= older_than:
                 shutil.rmtree(folder, ignore_errors=True)
-
-
-def _rounded(states: Tensor, dtype: DType) -> Tensor:
-    """The states in the cache's number format; in float32 where float16 cannot hold them."""
-    if dtype == "float32":
-        return states.float()
-    half = states.half()
-    return half if bool(half.isfinite().all()) else states.float()
-
-
-def _checksum(path: Path) -> str:
-    digest = hashlib.blake2b(digest_size=16)
-    with path.open("rb") as file:
-        while block := file.read(1 << 22):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def _gigabytes(size: int) -> str:
