@@ -27,6 +27,17 @@ def race(ours: Callable[[], object], theirs: Callable[[], object], *, rounds: in
     return statistics.median(mine), statistics.median(their), statistics.median(ratios)
 
 
+def take_turns(arms: dict[str, Callable[[], object]], *, rounds: int = 3) -> dict[str, list[float]]:
+    """Seconds of every arm in every round; all arms run once in a round, every other round in reverse order."""
+    times: dict[str, list[float]] = {name: [] for name in arms}
+    for turn in range(rounds):
+        for name in list(arms)[:: 1 if turn % 2 else -1]:
+            started = time.perf_counter()
+            arms[name]()
+            times[name].append(time.perf_counter() - started)
+    return times
+
+
 def row(name: str, ours: float, theirs: float, ratio: float) -> None:
     """One line of a table: seconds of ours and theirs, and the ratio."""
     print(f"{name:58s} {ours:9.3f} s {theirs:9.3f} s {ratio:7.2f} x", flush=True)

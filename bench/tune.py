@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 import torch
 import transformers
-from sides import race, row
+from sides import row, take_turns
 from transformers import BertConfig, BertForSequenceClassification, BertModel
 
 from frostline.checkpoint import load_encoder
@@ -36,7 +36,9 @@ from frostline.train import train
 from frostline.tunable import Tunable, make_tunable
 
 BATCH, DEPTH, FROZEN = 32, 12, 8
-ROWS = {"sst2": 1280, "mnli": 640}
+ROWS = {"sst2": 640, "mnli": 320}
+EPOCHS = 3  # of the arms that train few layers: a run has fixed costs, and nobody trains for one short epoch
+ROUNDS = 3
 RATE = 1e-5
 
 
@@ -137,24 +139,23 @@ class Case:
     def tunable(self, plan: Plan) -> Tunable:
         return make_tunable(self.encoder, plan, outputs=self.classes)
 
-    def ours(self, plan: Plan) -> Callable[[], object]:
-        """One epoch from kept states; keeping them is timed elsewhere."""
+    def ours(self, plan: Plan, *, epochs: int = 1) -> Callable[[], object]:
+        """Epochs from kept states; keeping them is timed elsewhere."""
         tunable = self.tunable(plan)
         states = None if plan.lowest == 0 else open_states(tunable.encoder, self.tokens, plan.lowest - 1)[0]
         examples = Examples(tokens=self.tokens, states=states, labels=self.labels, offsets=None)
-        recipe = Recipe(epochs=1, batch=BATCH, learning_rate=RATE)
+        recipe = Recipe(epochs=epochs, batch=BATCH, learning_rate=RATE)
         return lambda: train(tunable, examples, None, recipe, metrics=("accuracy",), learning_rate=RATE)
 
-    def seconds_to_keep(self, plan: Plan) -> float:
-        """Seconds to compute and keep the frozen states of all rows."""
-        times = []
-        for _ in range(3):
+    def keeping(self, plan: Plan) -> Callable[[], object]:
+        """Computing and keeping the frozen states of all rows, in a place of its own each time."""
+        encoder = self.tunable(plan).encoder
+
+        def keep() -> None:
             with tempfile.TemporaryDirectory() as place, _cache_in(place):
-                tunable = self.tunable(plan)
-                started = time.perf_counter()
-                open_states(tunable.encoder, self.tokens, plan.lowest - 1)
-                times.append(time.perf_counter() - started)
-        return statistics.median(times)
+                open_states(encoder, self.tokens, plan.lowest - 1)
+
+        return keep
 
 
 @contextlib.contextmanager
@@ -191,43 +192,48 @@ def full_flops(tokens: Tokens, width: int = 384, inner: int = 1536) -> float:
     return 3 * (per_token * float(tokens.lengths.sum()) + attention)
 
 
+TOP = tuple(range(FROZEN + 1, DEPTH + 1))
+OURS = {
+    "top 4 tuned": (Plan(layers=TOP, head=DEPTH), EPOCHS),
+    "full": (Plan.full(DEPTH), 1),
+    "top layer tuned": (Plan.span(DEPTH, DEPTH, DEPTH), EPOCHS),
+    "LoRA on the top 4": (Plan(layers=TOP, head=DEPTH, method="lora"), EPOCHS),
+}
+PAIRS = {
+    "frozen_epoch_vs_trainer_frozen": ("top 4 tuned", "Trainer, the same frozen"),
+    "frozen_epoch_vs_trainer_full": ("top 4 tuned", "Trainer, full"),
+    "full_epoch_vs_trainer_full": ("full", "Trainer, full"),
+    "one_layer_epoch_vs_trainer_full": ("top layer tuned", "Trainer, full"),
+    "lora_epoch_vs_peft": ("LoRA on the top 4", "PEFT with the Trainer"),
+    "frozen_epoch_vs_trainer_full_by_length": ("top 4 tuned", "Trainer, full, by length"),
+    "full_epoch_vs_trainer_full_by_length": ("full", "Trainer, full, by length"),
+}
+
+
 def bench(case: Case) -> dict[str, float]:
-    top, full, one, lora = (
-        Plan(layers=tuple(range(FROZEN + 1, DEPTH + 1)), head=DEPTH),
-        Plan.full(DEPTH),
-        Plan.span(DEPTH, DEPTH, DEPTH),
-        Plan(layers=tuple(range(FROZEN + 1, DEPTH + 1)), head=DEPTH, method="lora"),
-    )
-    keeping = case.seconds_to_keep(top)
+    arms = {name: case.ours(plan, epochs=epochs) for name, (plan, epochs) in OURS.items()}
+    arms |= {
+        "Trainer, the same frozen": case.trainer(FROZEN),
+        "Trainer, full": case.trainer(0),
+        "Trainer, full, by length": case.trainer(0, by_length=True),
+        "PEFT with the Trainer": case.peft(),
+        "keeping": case.keeping(OURS["top 4 tuned"][0]),
+    }
+    case.ours(OURS["full"][0])()  # warm up
+    times = take_turns(arms, rounds=ROUNDS)
+    for name, (_, epochs) in OURS.items():
+        times[name] = [seconds / epochs for seconds in times[name]]
     print(f"{case.name}: {len(case.tokens):,} rows, {case.tokens.lengths.mean():.0f} tokens on average")
+    keeping = statistics.median(times["keeping"])
     print(f"{'  keeping the states below the top 4 layers':58s} {keeping:9.3f} s", flush=True)
     found = {}
-
-    def compare(
-        key: str, name: str, ours: Callable[[], object], theirs: Callable[[], object], rounds: int = 3
-    ) -> tuple[float, float]:
-        mine, their, ratio = race(ours, theirs, rounds=rounds)
-        row(f"  {name}", mine, their, ratio)
-        found[key] = ratio
-        return mine, their
-
-    mine, their = compare(
-        "frozen_epoch_vs_trainer_frozen", "top 4 tuned; Trainer, the same frozen", case.ours(top), case.trainer(FROZEN)
-    )
-    found["frozen_3_epochs_with_cache_vs_trainer_frozen"] = 3 * their / (3 * mine + keeping)
-    row("  three epochs of that, with keeping", 3 * mine + keeping, 3 * their, 3 * their / (3 * mine + keeping))
-    compare("frozen_epoch_vs_trainer_full", "top 4 tuned; Trainer, full", case.ours(top), case.trainer(0))
-    seconds, _ = compare("full_epoch_vs_trainer_full", "full; Trainer, full", case.ours(full), case.trainer(0))
-    found["fraction_of_gemm_peak"] = full_flops(case.tokens) / seconds / gemm_peak()
-    compare("one_layer_epoch_vs_trainer_full", "top layer tuned; Trainer, full", case.ours(one), case.trainer(0))
-    compare("lora_epoch_vs_peft", "LoRA on the top 4; PEFT with Trainer", case.ours(lora), case.peft())
-    compare(
-        "full_epoch_vs_trainer_by_length",
-        "full; Trainer, full, grouping by length",
-        case.ours(full),
-        case.trainer(0, by_length=True),
-        rounds=1,
-    )
+    for key, (ours, theirs) in PAIRS.items():
+        found[key] = statistics.median(their / mine for mine, their in zip(times[ours], times[theirs], strict=True))
+        row(f"  epoch, {ours}; {theirs}", statistics.median(times[ours]), statistics.median(times[theirs]), found[key])
+    mine, their = (3 * statistics.median(times[name]) for name in PAIRS["frozen_epoch_vs_trainer_frozen"])
+    found["frozen_3_epochs_with_cache_vs_trainer_frozen"] = their / (mine + keeping)
+    row("  three epochs of the first, with keeping", mine + keeping, their, their / (mine + keeping))
+    found["fraction_of_gemm_peak"] = full_flops(case.tokens) / statistics.median(times["full"]) / gemm_peak()
     return found
 
 
