@@ -120,9 +120,8 @@ def rounding(dtype: torch.dtype) -> float:
 
 def is_constant(centred: Tensor, states: Tensor) -> Tensor:
     """(layers,): whether all texts have the same state up to rounding, in every dimension."""
-    spread = centred.square().mean(1, dtype=torch.float64)
-    size = states.square().mean(1, dtype=torch.float64)
-    return (spread <= rounding(states.dtype) ** 2 * size).all(1)
+    spread, size = _column_means(centred.square()), _column_means(states.square())
+    return (spread <= rounding(states.dtype) ** 2 * size).all(2)[:, 0]
 
 
 def undefined_where_constant(values: Tensor, states: Tensor) -> Tensor:
@@ -133,7 +132,14 @@ def undefined_where_constant(values: Tensor, states: Tensor) -> Tensor:
 def _centred(states: Tensor) -> Tensor:
     if states.dim() != 3:
         raise ValueError(f"states must be (layers, texts, width), but got {tuple(states.shape)}")
-    return states - states.mean(1, keepdim=True, dtype=torch.float64).to(states.dtype)
+    near = states - _column_means(states)
+    return near.sub_(_column_means(near))  # what rounding left of a mean far from the origin
+
+
+def _column_means(states: Tensor) -> Tensor:
+    """(layers, 1, width): a matrix product, which is ten times faster than adding up in double precision."""
+    count = states.shape[1]
+    return states.new_full((len(states), 1, count), 1 / count) @ states
 
 
 def hsic_leaving_out(one: Tensor, two: Tensor, blocks: Tensor | None) -> Tensor:
