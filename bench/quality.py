@@ -171,14 +171,14 @@ def main() -> None:
                     run = with_trainer if ARMS[arm] is None else with_frostline
                     found = run(encoder, task, recipe) if run is with_trainer else run(encoder, task, arm, recipe)
                 except Exception as error:  # a plan that this task does not allow is a result too
-                    found = {"plan": f"none: {error}", task.metrics[0]: float("nan")}
+                    found = {"plan": f"none: {error}", task.metrics[0]: None}
                 line = {"arm": arm, "task": name, "seed": seed, "value": found[task.metrics[0]], **found}
                 line["seconds"] = round(time.perf_counter() - started, 1)
                 done.append(line)
                 with given.results.open("a") as file:
                     file.write(json.dumps(line) + "\n")
-                print(f"{name} seed {seed} {arm}: {line['value']:.3f} {line['plan']} {line['seconds']} s", flush=True)
-    print(table([line for line in done if line["value"] == line["value"]]))
+                print(f"{name} seed {seed} {arm}: {line['value']} {line['plan']} {line['seconds']} s", flush=True)
+    print(table([line for line in done if line["value"] is not None]))
 
 
 if __name__ == "__main__":
