@@ -40,6 +40,10 @@ def check_new(folder: Path) -> None:
 def check_output(folder: Path, *, overwrite: bool, resume: bool) -> None:
     """Refuse, before any long work, a folder that cannot be written or that holds a result already."""
     check_new(folder)
+    if resume and overwrite:
+        raise OptionError(f"{folder}: resume goes on with what is there and overwrite starts anew; say one of them")
+    if (folder / CHECKPOINTS).is_dir() and not (overwrite or resume):
+        raise OptionError(f"{folder}: holds a run that was stopped; say --resume to go on with it, or --overwrite")
     is_finished = (folder / "frostline.json").is_file()
     if resume and is_finished and not (folder / CHECKPOINTS).is_dir():
         raise OptionError(f"{folder}: holds a finished result: nothing to go on with; say --overwrite instead")

@@ -249,6 +249,14 @@ def test_entries_are_listed_and_cleared(own_cache):
     assert not cache.list_entries()
 
 
+def test_damaged_entries_are_cleared_too(own_cache):
+    open_states(tiny_encoder("bert"), random_tokens(), LAYER)
+    damage(own_cache / entries(own_cache)[0], "no json")
+    assert not cache.list_entries()
+    assert cache.clear_entries() > 0
+    assert not own_cache.exists()
+
+
 def test_an_empty_cache_lists_nothing():
     assert cache.list_entries() == [] and cache.clear_entries() == 0
 

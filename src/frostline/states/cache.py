@@ -101,6 +101,7 @@ def open_states(
     states = FrozenStates(encoder, tokens, layer, dtype=dtype, first_only=first_only)
     if not keep:
         return states, []
+    cache_limit()  # refuses a wrong one also where nothing has to be built
     entry = cache_folder() / f"{_key(states)}-{dtype}"
     states.kept, broken = _open(entry, states)
     if states.is_kept:
@@ -238,13 +239,11 @@ def list_entries() -> list[Entry]:
 
 def clear_entries() -> int:
     """Remove all entries; the bytes that were freed."""
-    entries = list_entries()
-    for entry in entries:
-        shutil.rmtree(entry.folder, ignore_errors=True)
     root = cache_folder()
-    if root.is_dir():
-        _remove_leftovers(root, older_than=0)
-    return sum(entry.size for entry in entries)
+    files = [path for path in root.rglob("*") if path.is_file()] if root.is_dir() else []
+    size = sum(path.stat().st_size for path in files)
+    shutil.rmtree(root, ignore_errors=True)  # damaged and half-built ones too
+    return size
 
 
 def _make_room(root: Path, size: int, limit: int) -> None:
