@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from frostline.scores.variability import variability
@@ -34,9 +34,10 @@ def test_it_equals_the_direct_formula(seed, classes, examples, width):
     if width < classes - 1:
         width = classes - 1
     states, labels = draw(seed, classes=classes, examples=examples, width=width)
-    ours = variability(states, labels)
-    for layer in range(2):
-        assert ours[layer].item() == pytest.approx(direct(states[layer].numpy(), labels.numpy()), rel=1e-9)
+    expected = [direct(layer.numpy(), labels.numpy()) for layer in states]
+    # Class means that nearly coincide in a direction give a value in the millions, which `pinv` itself has to 1e-9 only.
+    assume(max(expected) < 1e4)
+    assert variability(states, labels).tolist() == pytest.approx(expected, rel=1e-9)
 
 
 def test_two_classes_have_a_closed_form():
