@@ -35,7 +35,7 @@ def test_it_equals_the_direct_formula(seed, classes, examples, width):
         width = classes - 1
     states, labels = draw(seed, classes=classes, examples=examples, width=width)
     expected = [direct(layer.numpy(), labels.numpy()) for layer in states]
-    # Class means that nearly coincide in a direction give a value in the millions, which `pinv` itself has to 1e-9 only.
+    # Class means that nearly coincide in a direction give a value in the millions, and `pinv` itself loses digits.
     assume(max(expected) < 1e4)
     assert variability(states, labels).tolist() == pytest.approx(expected, rel=1e-9)
 
