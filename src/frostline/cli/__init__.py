@@ -4,6 +4,8 @@ Results go to standard output, everything else to standard error. A mistake is o
 traceback is a bug.
 """
 
+# ruff: noqa: UP045 (typer reads annotations at run time and wants Optional spelled out)
+
 from __future__ import annotations
 
 import errno
@@ -47,7 +49,7 @@ def _show_version(wanted: bool) -> None:
 @app.callback()
 def _shared(
     version: Annotated[
-        Optional[bool],  # noqa: UP045 (typer reads the annotation at run time)
+        Optional[bool],
         typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and stop."),
     ] = None,
 ) -> None:

@@ -1,5 +1,7 @@
 """`frostline measure`: a table of layers and scores with the best layers marked."""
 
+# ruff: noqa: UP045 (typer reads annotations at run time and wants Optional spelled out)
+
 from __future__ import annotations
 
 from enum import StrEnum
@@ -62,7 +64,7 @@ def command(
         bool, typer.Option("--stream", help="Keep sums and no states: for any number of rows, without intervals.")
     ] = False,
     nulls: Annotated[
-        Optional[str],  # noqa: UP045
+        Optional[str],
         typer.Option(help="What chance gives, for comparison: shuffled, random or both, as in shuffled,random."),
     ] = None,
     max_length: options.MaxLength = None,
@@ -70,7 +72,7 @@ def command(
     threads: options.Threads = None,
     device: options.Device = "cpu",
     save: Annotated[
-        Optional[Path],  # noqa: UP045
+        Optional[Path],
         typer.Option("--save", help="Folder to write scores.json and frostline.json to.", show_default=False),
     ] = None,
     as_json: options.Json = False,

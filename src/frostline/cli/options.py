@@ -1,5 +1,7 @@
 """Flags that mean the same in every command."""
 
+# ruff: noqa: UP045 (typer reads annotations at run time and wants Optional spelled out)
+
 from __future__ import annotations
 
 from enum import StrEnum
@@ -10,9 +12,8 @@ import typer
 
 from frostline.errors import OptionError
 
-# typer reads these annotations at run time and wants Optional spelled out.
 Data = Annotated[
-    Optional[str],  # noqa: UP045
+    Optional[str],
     typer.Option(
         "--data",
         help="Labelled file (CSV, TSV, JSON lines, JSON, Parquet; plain or .gz), preset such as glue/sst2, or hub id.",
@@ -20,27 +21,27 @@ Data = Annotated[
     ),
 ]
 DataArgument = Annotated[
-    Optional[str],  # noqa: UP045
+    Optional[str],
     typer.Argument(metavar="DATA", help="The same as --data.", show_default=False),
 ]
 Model = Annotated[
-    Optional[str],  # noqa: UP045
+    Optional[str],
     typer.Option("--model", help="Folder or hub id of the encoder.", show_default="the embedded all-MiniLM-L6-v2"),
 ]
 Revision = Annotated[
-    Optional[str],  # noqa: UP045
+    Optional[str],
     typer.Option("--revision", help="Branch, tag or commit of a hub model.", show_default=False),
 ]
 Text = Annotated[
-    Optional[str],  # noqa: UP045
+    Optional[str],
     typer.Option("--text", help="Column with the text.", show_default="guessed and said"),
 ]
 TextPair = Annotated[
-    Optional[str],  # noqa: UP045
+    Optional[str],
     typer.Option("--text-pair", help="Column with the second text of a pair.", show_default="guessed and said"),
 ]
 Label = Annotated[
-    Optional[str],  # noqa: UP045
+    Optional[str],
     typer.Option("--label", help="Column with the label.", show_default="guessed and said"),
 ]
 
@@ -54,38 +55,38 @@ class KindChoice(StrEnum):
 
 
 Choices = Annotated[
-    Optional[str],  # noqa: UP045
+    Optional[str],
     typer.Option("--choices", help="Columns with the choices of a question, as in a,b,c.", show_default=False),
 ]
 Kind = Annotated[
-    Optional[KindChoice],  # noqa: UP045
+    Optional[KindChoice],
     typer.Option("--kind", help="What the labels are.", show_default="guessed and said"),
 ]
 DataDir = Annotated[
-    Optional[Path],  # noqa: UP045
+    Optional[Path],
     typer.Option("--data-dir", help="Folder with a preset's official files, in place of the hub.", show_default=False),
 ]
 Validation = Annotated[
-    Optional[str],  # noqa: UP045
+    Optional[str],
     typer.Option("--validation", help="File with validation rows.", show_default="10% of the training rows"),
 ]
 Test = Annotated[
-    Optional[str],  # noqa: UP045
+    Optional[str],
     typer.Option("--test", help="File with test rows.", show_default="20% of the rows"),
 ]
 Metric = Annotated[
-    Optional[str],  # noqa: UP045
+    Optional[str],
     typer.Option("--metric", help="How predictions are judged.", show_default="the task's own"),
 ]
 MaxLength = Annotated[
-    Optional[int],  # noqa: UP045
+    Optional[int],
     typer.Option(
         "--max-length", min=1, help="Cut texts at this many tokens.", show_default="the model's limit, 512 at most"
     ),
 ]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of everything drawn at random.")]
 Threads = Annotated[
-    Optional[int],  # noqa: UP045
+    Optional[int],
     typer.Option("--threads", min=1, max=256, help="CPU threads to use.", show_default="all cores"),
 ]
 Device = Annotated[str, typer.Option("--device", help="Where to compute: cpu, cuda, mps.")]
@@ -95,7 +96,7 @@ TunedFolder = Annotated[
     typer.Argument(metavar="FOLDER", help="A tuned model: a run's folder, its model folder, or any stock classifier."),
 ]
 Base = Annotated[
-    Optional[str],  # noqa: UP045
+    Optional[str],
     typer.Option(
         "--model",
         help="The encoder that an adapter, prefix or mean-headed model was tuned from, if it has moved.",

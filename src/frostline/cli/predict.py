@@ -1,5 +1,7 @@
 """`frostline predict`: what a tuned model says of new texts."""
 
+# ruff: noqa: UP045 (typer reads annotations at run time and wants Optional spelled out)
+
 from __future__ import annotations
 
 import csv
@@ -32,7 +34,7 @@ def command(
     text_pair: options.TextPair = None,
     choices: options.Choices = None,
     output: Annotated[
-        Optional[Path],  # noqa: UP045
+        Optional[Path],
         typer.Option("--output", help="File to write to, .csv or .jsonl.", show_default="CSV on standard output"),
     ] = None,
     model: options.Base = None,

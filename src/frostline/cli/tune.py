@@ -1,5 +1,7 @@
 """`frostline tune`: what trains, the freeze audit, how good the result is and where it lies."""
 
+# ruff: noqa: UP045 (typer reads annotations at run time and wants Optional spelled out)
+
 from __future__ import annotations
 
 import json
@@ -42,16 +44,16 @@ def command(
     ] = "full",
     list_plans: Annotated[bool, typer.Option("--list-plans", help="Explain the strategies and stop.")] = False,
     method: Annotated[
-        Optional[str],  # noqa: UP045
+        Optional[str],
         typer.Option(help="How it trains, as in lora:rank=8. See `--list-methods`.", show_default="full"),
     ] = None,
     list_methods: Annotated[bool, typer.Option("--list-methods", help="Explain the methods and stop.")] = False,
     scores: Annotated[
-        Optional[Path],  # noqa: UP045
+        Optional[Path],
         typer.Option(help="Folder of a saved measurement, for strategies that need one.", show_default="measured here"),
     ] = None,
     output: Annotated[
-        Optional[Path],  # noqa: UP045
+        Optional[Path],
         typer.Option("--output", help="Folder for the model, its card, metrics and predictions.", show_default="none"),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier result in that folder.")] = False,
@@ -59,11 +61,11 @@ def command(
     epochs: Annotated[int, typer.Option(help="Passes over the training rows.")] = 3,
     batch: Annotated[int, typer.Option(help="Rows per step.")] = 32,
     learning_rate: Annotated[
-        Optional[float],  # noqa: UP045
+        Optional[float],
         typer.Option(help="The highest learning rate.", show_default="the method's own"),
     ] = None,
     rates: Annotated[
-        Optional[str],  # noqa: UP045
+        Optional[str],
         typer.Option(
             help="Learning rates to try, as in 1e-5,3e-5; the best on validation is kept. 'paper' tries paper 1's.",
             show_default="none but one",
@@ -75,17 +77,17 @@ def command(
     clip: Annotated[float, typer.Option(help="Longest gradient that is not shortened; 0 never shortens.")] = 1.0,
     accumulate: Annotated[int, typer.Option(help="Batches that are added up for a step.")] = 1,
     dropout: Annotated[
-        Optional[float],  # noqa: UP045
+        Optional[float],
         typer.Option(help="Of layers and head.", show_default="the encoder's own"),
     ] = None,
     head: Annotated[str, typer.Option(help="The family's own head, or mean for a mean-pooled linear one.")] = "family",
     select: Annotated[str, typer.Option(help="Keep the best evaluation on validation, or the last.")] = "best",
     patience: Annotated[
-        Optional[int],  # noqa: UP045
+        Optional[int],
         typer.Option(help="Stop after so many evaluations without improvement.", show_default="never"),
     ] = None,
     evaluate_every: Annotated[
-        Optional[int],  # noqa: UP045
+        Optional[int],
         typer.Option(help="Steps between evaluations.", show_default="one an epoch"),
     ] = None,
     precision: Annotated[str, typer.Option(help="Of the forward pass: float32, bfloat16.")] = "float32",
