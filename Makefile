@@ -21,7 +21,7 @@ help: ## List the targets
 setup: $(STAMP) embedded ## Make .venv with the pinned versions and fetch the embedded default
 
 demo: $(STAMP) embedded ## Run the main job on the embedded default
-	$(BIN)/frostline measure
+	$(BIN)/frostline run --overwrite
 
 test: $(STAMP) embedded ## Run the default tests, without network
 	$(BIN)/python -m pytest -m "not slow" -n $(JOBS)

@@ -14,12 +14,12 @@ import argparse
 import dataclasses
 import json
 import statistics
-import tempfile
 import time
 import warnings
 from pathlib import Path
 
 import torch
+import trainer
 import transformers
 
 from frostline.checkpoint import load_encoder
@@ -70,65 +70,24 @@ def with_frostline(encoder: Encoder, task: Task, arm: str, recipe: Recipe) -> di
 
 def with_trainer(encoder: Encoder, task: Task, recipe: Recipe) -> dict[str, object]:
     """Full fine-tuning as the Trainer does it: the same rows, order, rate, schedule, head and dropout."""
-    config = type(encoder.config).from_dict(encoder.config.to_dict())
-    config.num_labels = len(task.label_names)
-    stock = transformers.AutoModelForSequenceClassification.from_config(config)
-    stock.base_model.load_state_dict(encoder.model.state_dict(), strict=False)
+    stock = trainer.stock_classifier(encoder, len(task.label_names))
     head = make_head(encoder, labels=len(task.label_names), seed=recipe.seed)
     stock.load_state_dict(head.stock.state_dict(), strict=False)
-    tokens, labels = encoder.tokenize(task.train.texts, task.train.pairs), task.train.labels
-    order = [row for epoch in range(recipe.epochs) for row in order_of_rows(len(labels), seed=recipe.seed, epoch=epoch)]
-
-    def padded(rows: list[int], source, answers) -> dict[str, torch.Tensor]:
-        some = source.take(rows)
-        longest = int(some.lengths.max())
-        ids = torch.full((len(rows), longest), encoder.tokenizer.pad_token_id)
-        types, mask = torch.zeros_like(ids), torch.zeros_like(ids)
-        for place, (start, length) in enumerate(zip(some.starts, some.lengths, strict=True)):
-            ids[place, :length] = torch.as_tensor(some.ids[start : start + length])
-            types[place, :length] = torch.as_tensor(some.types[start : start + length])
-            mask[place, :length] = 1
-        out = {"input_ids": ids, "attention_mask": mask, "token_type_ids": types}
-        return out | ({} if answers is None else {"labels": torch.tensor([answers[row] for row in rows])})
-
-    class InOrder(transformers.Trainer):
-        def _get_train_sampler(self, *args, **kwargs):
-            return torch.utils.data.SequentialSampler(self.train_dataset)
-
-    with tempfile.TemporaryDirectory() as folder:
-        arguments = transformers.TrainingArguments(
-            output_dir=folder,
-            per_device_train_batch_size=recipe.batch,
-            num_train_epochs=1,  # the order above holds all epochs
-            learning_rate=recipe.learning_rate,
-            lr_scheduler_type="linear",
-            warmup_steps=round(recipe.warmup * len(order) / recipe.batch),
-            weight_decay=0.0,
-            logging_strategy="no",
-            save_strategy="no",
-            report_to=[],
-            use_cpu=True,
-            disable_tqdm=True,
-            remove_unused_columns=False,
-            dataloader_pin_memory=False,
-            seed=recipe.seed,
-        )
-        trainer = InOrder(
-            model=stock,
-            args=arguments,
-            train_dataset=[int(row) for row in order],
-            data_collator=lambda rows: padded(rows, tokens, labels),
-        )
-        trainer.remove_callback(transformers.PrinterCallback)
-        trainer.train()
-    unseen = encoder.tokenize(task.test.texts, task.test.pairs)
-    stock.eval()
-    with torch.no_grad():
-        rows = range(len(unseen))
-        logits = [
-            stock(**padded(list(rows[start : start + 64]), unseen, None)).logits for start in range(0, len(rows), 64)
-        ]
-    found = judge(torch.cat(logits), torch.tensor(task.test.labels), task.metrics, task.kind)
+    order = [
+        int(row)
+        for epoch in range(recipe.epochs)
+        for row in order_of_rows(len(task.train), seed=recipe.seed, epoch=epoch)
+    ]
+    tokens = {name: encoder.tokenize(split.texts, split.pairs) for name, split in task.splits.items()}
+    collate = trainer.collator(encoder, tokens["train"], task.train.labels)
+    # The order holds all epochs.
+    trainer.train(
+        stock, order, collate, rate=recipe.learning_rate, epochs=1, batch=recipe.batch, warmup=recipe.warmup,
+        seed=recipe.seed, in_order=True,
+    )  # fmt: skip
+    collate = trainer.collator(encoder, tokens["test"], task.test.labels)
+    logits = trainer.logits(stock, len(task.test), collate)
+    found = judge(logits, torch.tensor(task.test.labels), task.metrics, task.kind)
     return {"plan": "full", **found, "trainable": sum(value.numel() for value in stock.parameters())}
 
 

@@ -43,7 +43,7 @@ def test_every_flag_that_a_page_names_exists(page, capsys):
     from frostline.cli import run
 
     known = set()
-    for command in ("measure", "tune", "predict", "evaluate", "cache", "encoders", "tasks"):
+    for command in ("run", "plan", "measure", "tune", "predict", "evaluate", "cache", "encoders", "tasks"):
         run([command, "--help"])
         known |= set(re.findall(r"--[a-z][a-z-]+", capsys.readouterr().out))
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", page.read_text()))

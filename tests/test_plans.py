@@ -42,7 +42,7 @@ BEST_AT_7 = measured([9, 8, 7, 6, 5, 4, 3, 1, 2, 3, 4, 5, 6], [None, 3, 9, 1, 4,
     [
         ("9,12,12", range(9, 13), 12, False),
         ("(9, 12, 12)", range(9, 13), 12, False),
-        ("1,12,12", range(1, 13), 12, False),
+        ("1,12,12", range(1, 13), 12, True),
         ("3,5,8", range(3, 6), 8, False),
         ("layers=2+5+9,head=12", (2, 5, 9), 12, False),
         ("layers=9+2,head=10", (2, 9), 10, False),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pandas as pd
 import pytest
@@ -102,13 +103,37 @@ def test_a_text_column_that_cannot_be_guessed_is_asked_for(run, folder):
 
 
 def test_pairs_come_as_tuples_dictionaries_and_columns(run, folder):
-    model = load_tuned(folder / "run")
+    shutil.copytree(folder / "run" / "model", folder / "alone")  # knows nothing of the run that made it
+    model = load_tuned(folder / "alone")
     as_tuples = frostline.predict(model, [("ice", "sun"), ("hail", "heat")])
     as_dicts = frostline.predict(model, [{"text": "ice", "text_pair": "sun"}, {"text": "hail", "text_pair": "heat"}])
     path = csv(folder, "pairs.csv", ["sentence1,sentence2", "ice,sun", "hail,heat"])
     assert as_tuples.rows == as_dicts.rows
     assert frostline.predict(model, path).probabilities == as_tuples.probabilities
     assert as_tuples.probabilities != frostline.predict(model, ["ice", "hail"]).probabilities
+
+
+def test_pairs_are_refused_by_a_model_that_was_tuned_on_single_texts(run, folder):
+    with pytest.raises(DataError, match="was tuned on single texts, but these are pairs"):
+        frostline.predict(folder / "run", [("ice", "sun")])
+    path = csv(folder, "more.csv", ["sentence1,sentence2", "ice,sun", "hail,heat"])
+    with pytest.raises(DataError, match="was tuned on single texts"):
+        frostline.predict(folder / "run", path, text="sentence1", text_pair="sentence2")
+    guessed = frostline.predict(folder / "run", path, text="sentence1")
+    assert guessed.probabilities == frostline.predict(folder / "run", ["ice", "hail"]).probabilities
+
+
+def test_a_text_in_place_of_a_list_or_file_is_explained(run, folder):
+    with pytest.raises(DataError, match=r"'what a day': no such file; texts themselves are given as a list"):
+        frostline.predict(folder / "run", "what a day")
+
+
+def test_part_of_a_new_file_is_judged_only_with_a_note(run, folder):
+    lines = [f"{word} {number},{'cold' if number % 2 else 'warm'}" for number in range(20) for word in ("ice", "sun")]
+    path = csv(folder, "new.csv", ["text,label", *lines])
+    found = frostline.evaluate(folder / "run", str(path))
+    assert any("--split all judges all of them" in note for note in found.notes)
+    assert not any("--split all" in note for note in frostline.evaluate(folder / "run", str(path), split="all").notes)
 
 
 @pytest.mark.parametrize(
@@ -150,7 +175,7 @@ def test_a_new_file_can_be_judged_as_a_whole(run, folder):
 
 def test_labels_in_another_order_or_case_are_the_same_labels(run, folder):
     path = csv(folder, "order.csv", ["text,label", "sun,Aha", "ice,COLD", "sun,Warm"])
-    with pytest.raises(DataError, match=r"label 'Aha' not known to .*, which knows cold, warm"):
+    with pytest.raises(DataError, match=r":\d+: label 'Aha': not known to .*, which knows cold, warm"):
         frostline.evaluate(folder / "run", path, split="all")
     path = csv(folder, "order.csv", ["text,label", "sun,Warm", "ice,COLD", "hail,COLD"])
     rows = frostline.evaluate(folder / "run", path, split="all").rows
@@ -158,7 +183,10 @@ def test_labels_in_another_order_or_case_are_the_same_labels(run, folder):
 
 
 def test_unseen_labels_are_named_with_the_known_ones(run, folder):
-    with pytest.raises(DataError, match=r"labels 'hot', 'icy' not known to .*run/model, which knows cold, warm; mend"):
+    with pytest.raises(
+        DataError,
+        match=r":\d+: label '(hot|icy)' \(and 1 more such labels\): not known to .*, which knows cold, warm; mend",
+    ):
         frostline.evaluate(folder / "run", load_task(weather(folder, labels=("icy", "hot"), name="other.csv")))
 
 

@@ -20,6 +20,7 @@ def test_every_public_name_can_be_had():
 def test_the_public_names_are_these():
     assert frostline.__all__ == [
         "__version__",
+        "Budget",
         "Encoder",
         "FrostlineClassifier",
         "FrostlineError",
@@ -34,7 +35,9 @@ def test_the_public_names_are_these():
         "load_encoder",
         "load_task",
         "measure",
+        "plan",
         "predict",
+        "run",
         "tune",
     ]
 

@@ -16,17 +16,20 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from frostline.budget import Budget as Budget
     from frostline.checkpoint import load_encoder as load_encoder
     from frostline.encoder import Encoder as Encoder
     from frostline.errors import FrostlineError as FrostlineError
     from frostline.errors import UserError as UserError
     from frostline.measurement import measure as measure
     from frostline.parameters import count_parameters as count_parameters
+    from frostline.planning import plan as plan
     from frostline.prediction import evaluate as evaluate
     from frostline.prediction import predict as predict
     from frostline.records import LayerScores as LayerScores
     from frostline.records import Plan as Plan
     from frostline.records import Recipe as Recipe
+    from frostline.running import run as run
     from frostline.sklearn_face import FrostlineClassifier as FrostlineClassifier
     from frostline.sklearn_face import FrostlineRegressor as FrostlineRegressor
     from frostline.tasks import Task as Task
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Budget": "budget",
     "Encoder": "encoder",
     "FrostlineClassifier": "sklearn_face",
     "FrostlineError": "errors",
@@ -50,7 +54,9 @@ _HOMES = {
     "load_encoder": "checkpoint",
     "load_task": "tasks",
     "measure": "measurement",
+    "plan": "planning",
     "predict": "prediction",
+    "run": "running",
     "tune": "tuning",
 }
 

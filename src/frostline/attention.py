@@ -48,7 +48,7 @@ def attend(
     for group, position_bias in zip(layout.groups, biases, strict=True):
         sides = [_heads(group.pad(side), parts.heads) for side in (query, key, value)]
         gathered = _fused(group, sides[0], sides[1], sides[2], position_bias, parts.prefix, dropout)
-        pieces.append(gathered.transpose(1, 2)[group.mask])
+        pieces.append(gathered.transpose(1, 2).flatten(0, 1)[group.real])
     return torch.cat(pieces)[layout.back].flatten(1)
 
 
@@ -165,7 +165,7 @@ class _GroupedAttention(torch.autograd.Function):
     ) -> Tensor:
         out = torch.empty_like(query)
         scale = (query.shape[1] // heads) ** -0.5
-        saved = []
+        saved: list[Tensor | None] = []
         for group, bias in zip(groups, biases, strict=True):
             q, k, v = (_flat_heads(group.gather(side), heads) for side in (query, key, value))
             texts, longest = group.index.shape
@@ -179,15 +179,18 @@ class _GroupedAttention(torch.autograd.Function):
             keep = _coins(weights, dropout, noise)
             used = weights if keep is None else weights * keep
             group.scatter(_joined(torch.bmm(used, v), texts, heads), out)
-            saved.append((q, k, v, weights, used, keep))
-        ctx.saved, ctx.groups, ctx.heads, ctx.scale = saved, groups, heads, scale
+            saved += [q, k, v, weights, used, keep]
+        ctx.save_for_backward(*saved)
+        ctx.groups, ctx.heads, ctx.scale = groups, heads, scale
         return out
 
     @staticmethod
     def backward(ctx: Any, *above: Any) -> Any:
         (given,) = above
         out = [torch.empty_like(given) for _ in range(3)]
-        for group, (q, k, v, weights, used, keep) in zip(ctx.groups, ctx.saved, strict=True):
+        saved = ctx.saved_tensors
+        for place, group in enumerate(ctx.groups):
+            q, k, v, weights, used, keep = saved[6 * place : 6 * place + 6]
             texts = group.index.shape[0]
             padded = group.gather(given)
             if not group.is_full:

@@ -13,7 +13,7 @@ from frostline.methods import METHODS
 from frostline.records import Plan
 
 if TYPE_CHECKING:
-    from frostline.tuning import Tuned
+    from frostline.tuned import Tuned
 
 _QUESTIONS = {
     "classification": "classifies texts",

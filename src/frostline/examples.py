@@ -12,8 +12,7 @@ from torch import Tensor
 from frostline.encoder import Encoder
 from frostline.layout import Layout
 from frostline.noise import Noise
-from frostline.states.cache import open_states
-from frostline.states.frozen import DType, FrozenStates
+from frostline.states.frozen import FrozenStates
 from frostline.tasks import Split
 from frostline.tokens import Ints, Tokens
 from frostline.tunable import Tunable
@@ -41,6 +40,17 @@ class Examples:
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    def take(self, rows: Ints) -> Examples:
+        """Some of the rows, in this order; frozen states stay where they are."""
+        texts = self.texts_of(rows)
+        counts = None if self.offsets is None else self.offsets[rows + 1] - self.offsets[rows]
+        return Examples(
+            tokens=self.tokens.take(texts),
+            states=None if self.states is None else self.states.take(texts),
+            labels=self.labels[torch.as_tensor(rows)],
+            offsets=None if counts is None else np.concatenate([[0], np.cumsum(counts)]),
+        )
 
     def texts_of(self, rows: Ints) -> Ints:
         """Which texts these rows consist of."""
@@ -109,38 +119,9 @@ def tokenize_split(encoder: Encoder, split: Split, *, max_length: int | None) ->
     return tokens, np.concatenate([[0], np.cumsum([len(choices) for choices in split.choices])]).astype(np.int64)
 
 
-def make_examples(
-    tunable: Tunable,
-    split: Split,
-    *,
-    max_length: int | None = None,
-    dtype: DType = "float16",
-    keep: bool = True,
-    progress: Progress | None = None,
-) -> tuple[Examples, list[str]]:
-    """The rows of a split for a plan, with their frozen states read or built, and what is to be said about that.
-
-    Args:
-        tunable: where the plan says from which layer on states change.
-        split: the rows.
-        max_length: cut texts at this many tokens.
-        dtype: in which frozen states are kept.
-        keep: use the disk.
-        progress: told how many texts are done while frozen states are computed.
-    """
-    tokens, offsets = tokenize_split(tunable.encoder, split, max_length=max_length)
+def frozen_at(tunable: Tunable) -> tuple[int, bool] | None:
+    """The layer whose states a plan starts from and whether first tokens do; None where the embeddings train."""
     plan = tunable.plan
-    states: FrozenStates | None = None
-    notes: list[str] = []
-    if plan.lowest > 0:
-        states, notes = open_states(
-            tunable.encoder,
-            tokens,
-            plan.lowest - 1,
-            dtype=dtype,
-            first_only=plan.lowest > plan.head and bool(tunable.head.reads_first_token_only),
-            keep=keep,
-            progress=progress,
-        )
-    made = Examples(tokens=tokens, states=states, labels=torch.tensor(split.labels), offsets=offsets)
-    return made, notes
+    if plan.lowest == 0:
+        return None
+    return plan.lowest - 1, plan.lowest > plan.head and bool(tunable.head.reads_first_token_only)

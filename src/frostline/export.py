@@ -29,29 +29,42 @@ from frostline.records import FORMAT_VERSION
 from frostline.tunable import Tunable
 
 if TYPE_CHECKING:
-    from frostline.tuning import Tuned
+    from frostline.tuned import Tuned
 
 
-def save(tuned: Tuned, folder: str | Path) -> None:
+def save(
+    tuned: Tuned,
+    folder: str | Path,
+    *,
+    kind: str = "tuned",
+    files: Mapping[str, Any] | None = None,
+    moved: Iterable[Path] = (),
+) -> None:
     """Write a run's folder; what an earlier run left in it is replaced, the model as a whole.
 
     Args:
         tuned: what came out of tuning.
         folder: made if it is not there.
+        kind: of folder, for `frostline.json`.
+        files: more that is written as JSON, by name.
+        moved: more files, which are moved there.
     """
     folder = Path(folder)
     check_base(tuned.tunable, tuned.base)
     building = _place_to_build(folder.absolute())
     try:
         save_model(tuned, building / MODEL)
-        files = {
+        written = {
             "plan.json": tuned.plan.to_json(),
             "recipe.json": tuned.recipe.to_json(),
             "result.json": tuned.to_json(),
+            **(files or {}),
         }
         _write_lines(building / "metrics.jsonl", tuned.trained.history)
         _write_lines(building / "predictions.jsonl", _predictions(tuned))
-        folders.write(building, kind="tuned", files=files, seed=tuned.recipe.seed)
+        for path in moved:
+            path.replace(building / path.name)
+        folders.write(building, kind=kind, files=written, seed=tuned.recipe.seed)
         _move_into_place(building, folder)
     finally:
         shutil.rmtree(building, ignore_errors=True)

@@ -59,13 +59,18 @@ def write(folder: Path, *, kind: str, files: Mapping[str, Any], seed: int) -> No
         "kind": kind,
         "format": FORMAT_VERSION,
         "command": ["frostline", *sys.argv[1:]],
-        "versions": {"python": platform.python_version(), **{name: metadata.version(name) for name in _RECORDED}},
+        "versions": versions(),
         "seed": seed,
         "threads": torch.get_num_threads(),
     }
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in {**files, "frostline.json": about}.items():
         write_json(folder / name, content)
+
+
+def versions() -> dict[str, str]:
+    """What the result was made with."""
+    return {"python": platform.python_version(), **{name: metadata.version(name) for name in _RECORDED}}
 
 
 def write_json(path: Path, content: Any) -> None:

@@ -172,7 +172,7 @@ def make_head(
             known |= {f"{prefix}.{name}": value for name, value in parts.pooler.items()}
     with torch.no_grad():
         for name, value in known.items():
-            if name in own:
+            if name in own and not value.is_meta:  # a weightless encoder is there to be counted
                 own[name].copy_(value)
     return head
 

@@ -103,7 +103,7 @@ class Layout:
 
     def unpad(self, states: Tensor) -> Tensor:
         """(tokens, width) from (texts, longest, width)."""
-        return states[self.padded.mask]
+        return states.flatten(0, 1)[self.padded.real]
 
     def first(self, states: Tensor) -> Tensor:
         """Each text's first token: (texts, width) from (tokens, width)."""
@@ -136,6 +136,12 @@ class Layout:
             places=torch.as_tensor(index[mask], device=self.device),
             real=torch.as_tensor(np.flatnonzero(mask), device=self.device),
         )
+
+
+def group_sizes(lengths: Ints) -> list[tuple[int, int]]:
+    """The number of texts and the longest length of each group that attention runs in."""
+    longest_first = -np.sort(-lengths)
+    return [(stop - start, int(longest_first[start])) for start, stop in pairwise(_cut(longest_first))]
 
 
 def _cut(lengths: Ints) -> list[int]:

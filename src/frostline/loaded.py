@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ class Predictor:
         label_names: by class number; by position for multiple choice, empty for regression.
         max_length: texts are cut at this many tokens.
         name: how messages call it.
+        tuned_on: what the run's folder says of the task; empty for a model alone.
     """
 
     tunable: Tunable
@@ -43,6 +45,7 @@ class Predictor:
     label_names: tuple[str, ...]
     max_length: int
     name: str
+    tuned_on: Mapping[str, Any] = field(default_factory=dict)
 
     def outputs(self, split: Split, *, progress: Progress | None = None) -> Tensor:
         """Logits or values of every row, (rows, outputs); the rows' labels are not looked at."""
@@ -96,7 +99,17 @@ def _load_stock(folder: Path, device: str | torch.device) -> Predictor:
         label_names=() if kind == "regression" else _label_names(config),
         max_length=encoder.default_length,
         name=str(folder),
+        tuned_on=_tuned_on(folder),
     )
+
+
+def _tuned_on(folder: Path) -> Mapping[str, Any]:
+    """What the run's folder that holds a model says of its task: name, fingerprint, pairs or single texts."""
+    try:
+        found = json.loads((folder.absolute().parent / "result.json").read_text(encoding="utf-8"))["task"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _kind_of(config: dict[str, Any], folder: Path) -> HeadKind:
@@ -160,7 +173,14 @@ def _load_own(folder: Path, given: Encoder | str | Path | None, device: str | to
     except (OSError, ValueError, RuntimeError) as error:
         raise EncoderError(f"{folder / OWN_WEIGHTS}: does not fit {OWN_FILE} ({error})") from None
     tunable.requires_grad_(False)
-    return Predictor(tunable=tunable, kind=kind, label_names=names, max_length=length, name=str(folder))
+    return Predictor(
+        tunable=tunable,
+        kind=kind,
+        label_names=names,
+        max_length=length,
+        name=str(folder),
+        tuned_on=_tuned_on(folder),
+    )
 
 
 def _load_base(base: dict[str, Any], given: str | Path | None, folder: Path, device: str | torch.device) -> Encoder:

@@ -52,10 +52,8 @@ def read_plan(
         needed = strategy.scores(options)
         if needed and (scores is None or not all(score in scores.scores for score in needed)):
             scores = (measured or _measuring(encoder, task, text, seed))(needed)
-        if scores is not None and scores.depth != encoder.depth:
-            raise OptionError(
-                f"plan {text!r}: the scores are of {scores.depth} layers, but {encoder.name} has {encoder.depth}"
-            )
+        if scores is not None:
+            _check_scores(scores, encoder, task, text)
         return strategy.plan(encoder.depth, scores, options, seed=seed)
     return parse_plan(text, encoder.depth)
 
@@ -68,6 +66,8 @@ def check_words(text: str) -> None:
         _from_json(text)
     elif name in STRATEGIES:
         STRATEGIES[name].check(parse_options(given, f"strategy {name}"))
+    elif ":" in text:
+        STRATEGIES[name]  # refuses it, with the names that there are
     else:
         parse_plan(text, _DEEPEST)
 
@@ -79,7 +79,7 @@ def parse_plan(text: str, depth: int) -> Plan:
         if len(numbers) != 3:
             raise OptionError(f"plan {text!r}{did_you_mean(text, STRATEGIES)}: write it {_FORMS}")
         bottom, top, head = (_number(number, text) for number in numbers)
-        return _checked(Plan.span(bottom, top, head), depth)
+        return _checked(Plan.whole_or_span(bottom, top, head, depth=depth), depth)
     fields = dict(_pair(piece, text) for piece in text.split(","))
     known = ("layers", "head", "freeze", "embeddings", "method")
     for name in fields:
@@ -130,7 +130,7 @@ def _from_json(text: str) -> Plan:
             raise OptionError(f"plan {text}: unknown {unknown[0]!r}; known: {', '.join(known)}")
         return Plan.from_json(data)
     except OSError as error:
-        raise OptionError(f"plan {text}: {error.strerror}") from None
+        raise OptionError(f"plan {text}: {error.strerror}; give a plan's JSON file, or write it {_FORMS}") from None
     except (ValueError, TypeError, KeyError, AttributeError):
         raise OptionError(f'plan {text}: is not a plan in JSON, such as {{"layers": [11, 12], "head": 12}}') from None
 
@@ -144,6 +144,19 @@ def _measuring(encoder: Encoder, task: Task | None, text: str, seed: int) -> Cal
         return measure(encoder, task, scores=names, similarity=False, uncertainty=False, seed=seed)
 
     return measured
+
+
+def _check_scores(scores: LayerScores, encoder: Encoder, task: Task | None, text: str) -> None:
+    """Refuse scores that say nothing of this encoder or these rows."""
+    if scores.depth != encoder.depth:
+        raise OptionError(
+            f"plan {text!r}: the scores are of {scores.depth} layers, but {encoder.name} has {encoder.depth}"
+        )
+    if task is not None and scores.task.get("fingerprint") != task.fingerprint:
+        raise OptionError(
+            f"plan {text!r}: the scores were measured on other rows (of {scores.task.get('name')}) than those of "
+            f"{task.name}; measure again with the same data and seed, or leave the scores out"
+        )
 
 
 def _checked(plan: Plan, depth: int) -> Plan:

@@ -11,7 +11,7 @@ import torch
 
 from frostline.answers import in_words
 from frostline.encoder import Encoder
-from frostline.errors import DataError, OptionError
+from frostline.errors import DataError, OptionError, did_you_mean
 from frostline.loaded import Predictor, load_tuned
 from frostline.tasks import Split, Task, find_preset, load_task
 from frostline.tasks.table import listed, show
@@ -109,6 +109,10 @@ def predict(
         raise DataError(f"{model.name}: chooses between answers; the data needs columns with them (--choices)")
     if model.kind != "multiple choice" and rows.choices is not None:
         rows = replace(rows, choices=None)
+    was_guessed = text_pair is None and not isinstance(data, list | tuple)
+    if rows.pairs is not None and was_guessed and model.tuned_on.get("pairs") is False:
+        rows = replace(rows, pairs=None)  # a column that was taken for a second text
+    _check_pairs(model, rows)
     said = in_words(_outputs(model, rows, report), rows, model.kind, model.label_names, with_labels=False)
     return Predictions(rows=tuple(said), label_names=model.label_names, notes=notes)
 
@@ -136,6 +140,8 @@ def evaluate(
     if not isinstance(task, Task):
         task = load_task(task, kind=kind_to_ask(model, task), splits=split != "all")
     rows, notes = in_model_terms(model, task, split)
+    _check_pairs(model, rows)
+    notes += _carved(model, task, rows, split)
     outputs = _outputs(model, rows, report)
     said = in_words(outputs, rows, model.kind, model.label_names, with_labels=True)
     return Evaluation(
@@ -174,14 +180,37 @@ def in_model_terms(model: Predictor, task: Task, split: str) -> tuple[Split, tup
         return rows, (f"{model.name} has no label names: its numbers are taken for {names}, in this order",)
     number_of = {name: _number(name, model.label_names) for name in task.label_names}
     used = [task.label_names[int(label)] for label in rows.labels]
-    unseen = sorted(name for name in set(used) if number_of[name] is None)
+    unseen = sorted({name for name in used if number_of[name] is None}, key=used.index)
     if unseen:
-        what = f"{'label' if len(unseen) == 1 else 'labels'} {listed([show(name) for name in unseen])}"
+        first = unseen[0]
+        more = f" (and {len(unseen) - 1} more such labels)" if len(unseen) > 1 else ""
         raise DataError(
-            f"{task.name}: {what} not known to {model.name}, which knows {listed(model.label_names, most=20)}; "
-            "mend the labels or leave those rows out"
+            f"{task.source}:{rows.rows[used.index(first)]}: label {show(first)}"
+            f"{did_you_mean(first, model.label_names)}{more}: not known to {model.name}, which knows "
+            f"{listed(model.label_names, most=20)}; mend the labels or leave those rows out"
         )
     return replace(rows, labels=tuple([number_of[name] or 0 for name in used])), ()
+
+
+def _check_pairs(model: Predictor, rows: Split) -> None:
+    """Refuse pairs where the model was tuned on single texts, and the other way round."""
+    pairs = model.tuned_on.get("pairs")
+    if pairs is True and rows.pairs is None and rows.choices is None:
+        raise DataError(f"{model.name}: was tuned on pairs of texts; say which column holds the second (--text-pair)")
+    if pairs is False and rows.pairs is not None:
+        raise DataError(f"{model.name}: was tuned on single texts, but these are pairs; leave --text-pair out")
+
+
+def _carved(model: Predictor, task: Task, rows: Split, split: str) -> tuple[str, ...]:
+    """A note where only a part of a file with new rows is judged."""
+    known = model.tuned_on.get("fingerprint")
+    in_all = sum(len(each) for each in task.splits.values())
+    if split == "all" or known in (None, task.fingerprint) or len(rows) == in_all:
+        return ()
+    return (
+        f"these are not the rows that the model was tuned on: {len(rows):,} of {in_all:,} are judged; "
+        "--split all judges all of them",
+    )
 
 
 def _number(name: str, known: Sequence[str]) -> int | None:

@@ -2,10 +2,29 @@
 
 from __future__ import annotations
 
+from frostline.methods import METHODS
 from frostline.records import Plan
 
 _ADAPTED = ("houlsby", "pfeiffer", "lora", "prefix")
 _FEW = 3  # layers; the paper's (b, L, L) plans tune at most so many, its (l*+1, L, L) plans more
+
+
+def typical_rate(plan: Plan, width: int) -> float:
+    """A learning rate that plans of this kind train well with, to two digits.
+
+    The usual rates are for encoders of width 768; narrower ones take higher rates, and so do plans that train a part of
+    the layers.
+
+    Args:
+        plan: what is tuned.
+        width: of the encoder's states.
+    """
+    if not plan.layers:
+        return 2e-3
+    usual = METHODS[plan.method].learning_rate * 768 / width
+    if plan.method == "full" and len(plan.layers) <= plan.head / 2:
+        usual *= 4
+    return float(f"{usual:.1e}")
 
 
 def paper_rates(plan: Plan, depth: int) -> tuple[float, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from math import isfinite
@@ -45,6 +47,12 @@ class Plan:
         if bottom > top:
             raise OptionError(f"plan ({bottom}, {top}, {head}): the bottom layer lies above the top one")
         return cls(layers=tuple(range(bottom, top + 1)), head=head, embeddings=embeddings, because=because)
+
+    @classmethod
+    def whole_or_span(cls, bottom: int, top: int, head: int, *, depth: int, because: str = "") -> Plan:
+        """The plan (bottom, top, head); where that is all layers of the encoder, full fine-tuning, as in the papers."""
+        is_whole = (bottom, top, head) == (1, depth, depth)
+        return cls.span(bottom, top, head, embeddings=is_whole, because=because)
 
     @classmethod
     def full(cls, depth: int) -> Plan:
@@ -186,6 +194,89 @@ _CHOICES = {
     "precision": ("float32", "bfloat16"),
     "cache_dtype": ("float16", "float32"),
 }
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialSpec:
+    """One trial: everything that its result depends on.
+
+    Args:
+        encoder: name and revision.
+        task: name, fingerprint and metrics: these choose the epoch that is kept, and are what is recorded.
+        plan: what trains.
+        recipe: how, with threads and seed.
+        train_rows: how many training rows are learnt from; None for all.
+    """
+
+    encoder: Mapping[str, str]
+    task: Mapping[str, str]
+    plan: Plan
+    recipe: Recipe
+    train_rows: int | None = None
+
+    @property
+    def id(self) -> str:
+        """A hash of all that the result depends on; names and reasons are left out."""
+        said = [
+            self.encoder["revision"],
+            self.task["fingerprint"],
+            self.task["metrics"],
+            {**self.plan.to_json(), "because": ""},
+            self.recipe.to_json(),
+            self.train_rows,
+        ]
+        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:16]
+
+    def to_json(self) -> dict[str, Any]:
+        """The specification as plain JSON values."""
+        return {
+            "encoder": dict(self.encoder),
+            "task": dict(self.task),
+            "plan": self.plan.to_json(),
+            "recipe": self.recipe.to_json(),
+            "train_rows": self.train_rows,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> TrialSpec:
+        """The specification that `to_json` wrote."""
+        made = {**data, "plan": Plan.from_json(data["plan"]), "recipe": Recipe.from_json(data["recipe"])}
+        return cls(**made)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialResult:
+    """What came out of a trial.
+
+    Args:
+        status: done, or failed.
+        reason: why it failed, in a line.
+        metrics: by split, those of the epoch that was kept.
+        history: one record per evaluation.
+        predictions: by split, for every row the class number, the choice's number or the value.
+        parameters: total and trainable.
+        seconds: of frozen states, training and judging.
+        versions: of what it ran with.
+    """
+
+    status: Literal["done", "failed"]
+    reason: str = ""
+    metrics: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    history: tuple[Mapping[str, Any], ...] = ()
+    predictions: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    parameters: Mapping[str, int] = field(default_factory=dict)
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """The result as plain JSON values."""
+        return {key: _plain(getattr(self, key)) for key in self.__dataclass_fields__}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> TrialResult:
+        """The result that `to_json` wrote."""
+        predictions = {split: tuple(values) for split, values in data["predictions"].items()}
+        return cls(**{**data, "history": tuple(data["history"]), "predictions": predictions})
 
 
 @dataclass(frozen=True, kw_only=True)

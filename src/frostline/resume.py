@@ -85,7 +85,14 @@ class Checkpoints:
     """Where one run keeps its state."""
 
     def __init__(
-        self, folder: Path, *, run: str, resume: bool, every_steps: int | None = None, every_seconds: float = 300
+        self,
+        folder: Path,
+        *,
+        run: str,
+        resume: bool,
+        every_steps: int | None = None,
+        every_seconds: float = 300,
+        at_evaluations: bool = True,
     ) -> None:
         """Name the place.
 
@@ -94,13 +101,15 @@ class Checkpoints:
             run: what identifies encoder, data, plan and recipe; checkpoints of another run are not used.
             resume: go on from the newest; else what is there is removed.
             every_steps: write one every so many steps.
-            every_seconds: write one when so many seconds have gone by, and after every evaluation.
+            every_seconds: write one when so many seconds have gone by.
+            at_evaluations: write one after every evaluation, too.
         """
         self.folder = folder
         self.run = run
         self.resume = resume
         self.every_steps = every_steps
         self.every_seconds = every_seconds
+        self.at_evaluations = at_evaluations
         self._last = time.monotonic()
         if not resume:
             shutil.rmtree(folder, ignore_errors=True)
@@ -109,16 +118,27 @@ class Checkpoints:
         """Whether to write one now."""
         if self.every_steps is not None and step % self.every_steps == 0:
             return True
-        return evaluated or time.monotonic() - self._last >= self.every_seconds
+        return (evaluated and self.at_evaluations) or time.monotonic() - self._last >= self.every_seconds
 
     def newest(self) -> Found | None:
         """The newest checkpoint of this run that is whole, or None."""
         if not self.resume:
             return None
-        for path in sorted(self._folders(), key=_step_of, reverse=True):
+        for path in self._newest_first():
             if (found := self._read(path)) is not None:
                 return found
         return None
+
+    def says(self) -> str:
+        """Where the run goes on, in a sentence."""
+        damaged = 0
+        for path in self._newest_first():
+            if (found := self._read(path)) is not None:
+                newer = f" ({damaged} newer one{'s were' if damaged > 1 else ' was'} damaged)" if damaged else ""
+                return f"going on after step {found.so_far.step}, from the newest whole checkpoint{newer}"
+            damaged += 1
+        why = "its checkpoints are damaged" if damaged else "there is no checkpoint yet"
+        return f"starting from the beginning: {why}"
 
     def is_of_another_run(self) -> bool:
         """Whether there are checkpoints here to go on from, and they are of another run."""
@@ -164,6 +184,9 @@ class Checkpoints:
     def clear(self) -> None:
         """Remove all: the run is over."""
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _newest_first(self) -> list[Path]:
+        return sorted(self._folders(), key=_step_of, reverse=True)
 
     def _folders(self) -> list[Path]:
         return list(self.folder.glob("step-*")) if self.folder.is_dir() else []

@@ -21,7 +21,7 @@ from frostline.unlabelled import rows_of
 if TYPE_CHECKING:
     from frostline.encoder import Encoder
     from frostline.loaded import Predictor
-    from frostline.tuning import Tuned
+    from frostline.tuned import Tuned
 
 Array = npt.NDArray[Any]
 

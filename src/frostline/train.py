@@ -41,12 +41,14 @@ class Trained:
         best: the record of the evaluation whose weights were kept.
         audit: what was frozen and what has moved.
         seconds: of training, evaluations included.
+        outputs: what the kept weights said of the validation rows; None where the run was resumed since.
     """
 
     history: tuple[Mapping[str, Any], ...]
     best: Mapping[str, Any]
     audit: AuditReport
     seconds: float
+    outputs: Tensor | None = None
 
 
 def train(
@@ -101,6 +103,7 @@ class _Run:
         self.audit = Audit(tunable)
         self.so_far = Progressed()
         self.best: Weights = {}
+        self.best_outputs: Tensor | None = None
         self.first = 0  # the step that this process begins with, where the audit looks
 
     def all_epochs(self) -> Trained:
@@ -128,6 +131,7 @@ class _Run:
             best=self.so_far.best or self.so_far.history[-1],
             audit=report,
             seconds=self.so_far.seconds,
+            outputs=self.best_outputs,
         )
 
     def _step(self, step: int) -> None:
@@ -188,6 +192,7 @@ class _Run:
         """Judge the weights on validation, and keep them if they are the best so far."""
         so_far, recipe = self.so_far, self.recipe
         found: dict[str, float] = {}
+        outputs: Tensor | None = None
         if self.validation is not None:
             outputs = self.validation.outputs(self.tunable)
             found = judge(outputs, self.validation.labels, self.metrics, self.tunable.head.kind)
@@ -202,13 +207,13 @@ class _Run:
         so_far.history.append(record)
         so_far.loss_sum, so_far.loss_steps = 0.0, 0
         if self.validation is None or recipe.select == "last":
-            so_far.best = record
+            so_far.best, self.best_outputs = record, outputs
             return
         decides = f"validation_{self.metrics[0]}"
         sign = 1 if METRICS[self.metrics[0]].higher_is_better else -1
         if so_far.best is None or sign * record[decides] > sign * so_far.best[decides]:
             so_far.best, so_far.since = record, 0
-            self.best = weights_of(self.tunable)
+            self.best, self.best_outputs = weights_of(self.tunable), outputs
         else:
             so_far.since += 1
             so_far.is_over = recipe.patience is not None and so_far.since >= recipe.patience

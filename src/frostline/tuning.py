@@ -14,78 +14,25 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from torch import Tensor
 
 from frostline import folders
 from frostline.audit import count_kept
 from frostline.checkpoint import load_encoder
 from frostline.encoder import Encoder
 from frostline.errors import OptionError
-from frostline.examples import Examples, make_examples
+from frostline.examples import Examples
 from frostline.export import check_base, save, why_not_stock
 from frostline.methods import METHODS
 from frostline.plans import check_words, read_plan
 from frostline.rates import paper_rates
-from frostline.records import FORMAT_VERSION, LayerScores, Plan, Recipe
+from frostline.records import LayerScores, Plan, Recipe
 from frostline.resume import Checkpoints
 from frostline.tasks import Task, load_task
 from frostline.tasks.metrics import METRICS
 from frostline.train import Report, Trained, Weights, judge, load_weights, train, weights_of
 from frostline.tunable import Tunable, check_plan, check_recipe, make_tunable
-
-
-@dataclass(frozen=True, kw_only=True)
-class Tuned:
-    """A tuned model and how it came about.
-
-    Args:
-        tunable: the model, in memory.
-        base: name, revision, folder and number of layers of the encoder that it was tuned from.
-        plan: what was tuned.
-        recipe: how, with the learning rate that was used.
-        task: what it was tuned for, without the rows.
-        trained: what training recorded.
-        metrics: task metrics by split.
-        outputs: what the model says of each row, by split; logits or values.
-        notes: everything that is worth knowing, a sentence each.
-        seconds: of building caches, training and testing.
-        folder: where it was saved, or None.
-    """
-
-    tunable: Tunable
-    base: Mapping[str, Any]
-    plan: Plan
-    recipe: Recipe
-    task: Task
-    trained: Trained
-    metrics: Mapping[str, Mapping[str, float]]
-    outputs: Mapping[str, Tensor]
-    notes: tuple[str, ...]
-    seconds: Mapping[str, float]
-    folder: Path | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """The result as plain JSON values."""
-        return {
-            "kind": "tuned",
-            "format": FORMAT_VERSION,
-            "encoder": {name: self.base[name] for name in ("name", "revision", "layers")},
-            "task": {
-                "name": self.task.name,
-                "fingerprint": self.task.fingerprint,
-                "kind": self.task.kind,
-                "labels": list(self.task.label_names),
-                "metrics": list(self.task.metrics),
-            },
-            "plan": self.plan.to_json(),
-            "recipe": self.recipe.to_json(),
-            "parameters": {"total": self.trained.audit.total, "trainable": self.trained.audit.trainable},
-            "best": dict(self.trained.best),
-            "metrics": {split: dict(values) for split, values in self.metrics.items()},
-            "audit": str(self.trained.audit),
-            "notes": list(self.notes),
-            "seconds": dict(self.seconds),
-        }
+from frostline.tuned import Tuned
+from frostline.workshop import Workshop
 
 
 def tune(
@@ -135,72 +82,97 @@ def tune(
         check_words(plan)
     task = task if isinstance(task, Task) else load_task("movies" if task is None else task, seed=recipe.seed)
     encoder = encoder if isinstance(encoder, Encoder) else load_encoder(encoder)
-    settings = _Settings(
+    settings = Settings(
         folder=folder,
+        checkpoints=None if folder is None else folder / folders.CHECKPOINTS,
         resume=resume,
-        cache=cache,
         test=test,
         new_layers=frozenset(new_layers),
         checkpoint_every=checkpoint_every,
         report=report or (lambda what, done, total: None),
         announce=announce or (lambda line: None),
     )
-    with _threads(recipe.threads):
+    with use_threads(recipe.threads):
         chosen = plan if isinstance(plan, Plan) else read_plan(plan, encoder, task, scores=scores, seed=recipe.seed)
-        check_plan(chosen, encoder)
-        check_recipe(recipe, encoder)
         tried = paper_rates(chosen, encoder.depth) if rates == "paper" else tuple(rates)
-        tried = tried or (recipe.learning_rate or default_rate(chosen),)
-        return _tune(encoder, task, chosen, replace(recipe, threads=torch.get_num_threads()), tried, settings)
+        workshop = Workshop(
+            encoder,
+            task,
+            max_length=recipe.max_length,
+            dtype=recipe.cache_dtype,
+            keep=cache,
+            report=settings.report,
+        )
+        return execute(workshop, chosen, recipe, rates=tried, settings=settings)
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Settings:
-    """What a run is told besides what its result depends on."""
+class Settings:
+    """What a run is told besides encoder, task, plan and recipe.
 
-    folder: Path | None
-    resume: bool
-    cache: bool
-    test: bool
-    new_layers: frozenset[int]
-    checkpoint_every: int | None
-    report: Report
-    announce: Callable[[str], None]
+    Args:
+        folder: where the result is saved, if anywhere.
+        checkpoints: where its state is kept while it runs, if anywhere.
+        resume: go on from what is there.
+        test: judge the result on the test rows too.
+        train_rows: how many training rows to learn from; None for all.
+        new_layers: layers that were re-initialised.
+        checkpoint_every: steps between checkpoints.
+        is_short: a trial of many: checkpoints only if it takes minutes.
+        report: told how far things are.
+        announce: told what is going to be trained.
+    """
+
+    folder: Path | None = None
+    checkpoints: Path | None = None
+    resume: bool = False
+    test: bool = True
+    train_rows: int | None = None
+    new_layers: frozenset[int] = frozenset()
+    checkpoint_every: int | None = None
+    is_short: bool = False
+    report: Report = lambda what, done, total: None
+    announce: Callable[[str], None] = lambda line: None
 
 
-def _tune(
-    encoder: Encoder, task: Task, plan: Plan, recipe: Recipe, rates: Sequence[float], settings: _Settings
+def execute(
+    workshop: Workshop, plan: Plan, recipe: Recipe, *, rates: Sequence[float] = (), settings: Settings
 ) -> Tuned:
+    """Tune by a plan in a workshop, with the threads that torch is set to.
+
+    Args:
+        workshop: encoder, task, tokens and frozen states.
+        plan: what trains.
+        recipe: how.
+        rates: learning rates to try; none for the recipe's or the method's own.
+        settings: where to save, what to tell whom.
+    """
     started = time.perf_counter()
-    tunable = make_tunable(
-        encoder,
-        plan,
-        outputs=len(task.label_names) if task.kind == "classification" else 1,
-        kind=task.kind,
-        head=recipe.head,
-        dropout=recipe.dropout,
-        frozen_dropout=recipe.frozen_dropout,
-        seed=recipe.seed,
-    )
-    base = {
-        "name": encoder.name,
-        "revision": encoder.revision,
-        "folder": None if encoder.folder is None else str(encoder.folder.absolute()),
-        "layers": encoder.depth,
-    }
+    encoder, task = workshop.encoder, workshop.task
+    check_plan(plan, encoder)
+    check_recipe(recipe, encoder)
+    rates = rates or (recipe.learning_rate or default_rate(plan),)
+    recipe = replace(recipe, threads=torch.get_num_threads())
+    tunable, base = tunable_for(workshop, plan, recipe), base_of(encoder)
     if settings.folder is not None:
         check_base(tunable, base)
     recipes = [replace(recipe, learning_rate=rate) for rate in rates]
     kept = [_checkpoints(encoder, task, plan, one, settings) for one in recipes]  # refuses before any long work
     settings.announce(describe(tunable, rates))
     notes = [*task.notes, *_notes(encoder, tunable)]
-    if (reason := why_not_stock(tunable)) is not None:
-        settings.announce(f"note: {reason}")
-    examples, more = _examples(tunable, task, recipe, settings)
+    for note in notes[len(task.notes) :]:
+        settings.announce(f"note: {note}")  # before the long work, for those who want something else then
+    examples = _examples(tunable, workshop, recipe, settings)
     prepared = time.perf_counter()
     best, trained = _train_best(tunable, examples, task, recipes, kept, settings)
     at_end = time.perf_counter()
-    outputs = {name: rows.outputs(tunable) for name, rows in examples.items() if name != "train"}
+    outputs = {
+        name: trained.outputs
+        if name == "validation" and trained.outputs is not None
+        else rows.outputs(tunable, progress=partial(settings.report, f"judging: {name}"))
+        for name, rows in examples.items()
+        if name != "train"
+    }
     tuned = Tuned(
         tunable=tunable,
         base=base,
@@ -210,7 +182,7 @@ def _tune(
         trained=trained,
         metrics={name: judge(found, examples[name].labels, task.metrics, task.kind) for name, found in outputs.items()},
         outputs=outputs,
-        notes=(*notes, *more),
+        notes=(*notes, *workshop.notes),
         seconds={
             "frozen states": round(prepared - started, 3),
             "training": round(trained.seconds, 3),
@@ -220,8 +192,34 @@ def _tune(
     )
     if settings.folder is not None:
         save(tuned, settings.folder)
-        shutil.rmtree(settings.folder / folders.CHECKPOINTS, ignore_errors=True)
+    if settings.checkpoints is not None:
+        shutil.rmtree(settings.checkpoints, ignore_errors=True)
     return tuned
+
+
+def tunable_for(workshop: Workshop, plan: Plan, recipe: Recipe) -> Tunable:
+    """The workshop's encoder made ready for a plan, as it is before training."""
+    task = workshop.task
+    return make_tunable(
+        workshop.encoder,
+        plan,
+        outputs=len(task.label_names) if task.kind == "classification" else 1,
+        kind=task.kind,
+        head=recipe.head,
+        dropout=recipe.dropout,
+        frozen_dropout=recipe.frozen_dropout,
+        seed=recipe.seed,
+    )
+
+
+def base_of(encoder: Encoder) -> dict[str, Any]:
+    """What is recorded of the encoder that a model is tuned from."""
+    return {
+        "name": encoder.name,
+        "revision": encoder.revision,
+        "folder": None if encoder.folder is None else str(encoder.folder.absolute()),
+        "layers": encoder.depth,
+    }
 
 
 def _notes(encoder: Encoder, tunable: Tunable) -> list[str]:
@@ -238,27 +236,14 @@ def _notes(encoder: Encoder, tunable: Tunable) -> list[str]:
     return notes
 
 
-def _examples(
-    tunable: Tunable, task: Task, recipe: Recipe, settings: _Settings
-) -> tuple[dict[str, Examples], list[str]]:
-    """The rows of every split with their frozen states, and what is to be known about them."""
-    examples: dict[str, Examples] = {}
-    notes: list[str] = []
-    for name, split in task.splits.items():
-        if name == "test" and not settings.test:
-            continue
-        examples[name], more = make_examples(
-            tunable,
-            split,
-            max_length=recipe.max_length,
-            dtype=recipe.cache_dtype,
-            keep=settings.cache,
-            progress=partial(settings.report, f"frozen states: {name}"),
-        )
-        notes += [note for note in more if note not in notes]
-        if examples[name].tokens.truncated:
-            notes.append(f"{examples[name].tokens.truncated:,} {name} texts were longer than the limit and cut")
-    return examples, notes
+def _examples(tunable: Tunable, workshop: Workshop, recipe: Recipe, settings: Settings) -> dict[str, Examples]:
+    """The rows of every split that is looked at, with their frozen states."""
+    names = [name for name in workshop.task.splits if name != "test" or settings.test]
+    examples = {name: workshop.examples(tunable, name) for name in names}
+    if settings.train_rows is not None and settings.train_rows < len(examples["train"]):
+        rows = workshop.some_rows(settings.train_rows, seed=recipe.seed)
+        examples["train"] = examples["train"].take(rows)
+    return examples
 
 
 def _train_best(
@@ -267,7 +252,7 @@ def _train_best(
     task: Task,
     recipes: Sequence[Recipe],
     checkpoints: Sequence[Checkpoints | None],
-    settings: _Settings,
+    settings: Settings,
 ) -> tuple[Recipe, Trained]:
     """Train with each recipe from the same start, and leave in the model what is best on validation."""
     start = weights_of(tunable)
@@ -275,6 +260,8 @@ def _train_best(
     tried: list[tuple[float, Recipe, Trained, Weights]] = []
     for recipe, kept in zip(recipes, checkpoints, strict=True):
         load_weights(tunable, start)
+        if kept is not None and kept.resume:
+            settings.announce(kept.says())
         trained = train(
             tunable,
             examples["train"],
@@ -295,9 +282,9 @@ def _train_best(
     return recipe, trained
 
 
-def _checkpoints(encoder: Encoder, task: Task, plan: Plan, recipe: Recipe, settings: _Settings) -> Checkpoints | None:
+def _checkpoints(encoder: Encoder, task: Task, plan: Plan, recipe: Recipe, settings: Settings) -> Checkpoints | None:
     """Where a run with this recipe keeps its state, or None where no folder was given."""
-    if settings.folder is None:
+    if settings.checkpoints is None:
         return None
     said = [
         encoder.revision,
@@ -305,13 +292,20 @@ def _checkpoints(encoder: Encoder, task: Task, plan: Plan, recipe: Recipe, setti
         {**plan.to_json(), "because": ""},
         recipe.to_json(),
         sorted(settings.new_layers),
+        settings.train_rows,
     ]
     identity = hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
-    place = settings.folder / folders.CHECKPOINTS / f"rate-{recipe.learning_rate:g}"
-    made = Checkpoints(place, run=identity, resume=settings.resume, every_steps=settings.checkpoint_every)
+    place = settings.checkpoints / f"rate-{recipe.learning_rate:g}"
+    made = Checkpoints(
+        place,
+        run=identity,
+        resume=settings.resume,
+        every_steps=settings.checkpoint_every,
+        at_evaluations=not settings.is_short,
+    )
     if made.is_of_another_run():
         raise OptionError(
-            f"{settings.folder}: the run that was stopped there had other data, plan or recipe; "
+            f"{settings.folder or settings.checkpoints}: the run stopped there had other data, plan or recipe; "
             "give the same ones, or start anew without --resume"
         )
     return made
@@ -335,7 +329,8 @@ def describe(tunable: Tunable, rates: Sequence[float]) -> str:
 
 
 @contextlib.contextmanager
-def _threads(count: int | None) -> Iterator[None]:
+def use_threads(count: int | None) -> Iterator[None]:
+    """Compute with so many threads within the block; None changes nothing."""
     before = torch.get_num_threads()
     try:
         if count is not None:

@@ -11,7 +11,7 @@ from frostline.errors import DataError
 from frostline.tasks import Split
 from frostline.tasks.arrow import read_dataset, read_frame
 from frostline.tasks.columns import Columns, check_column, choose_columns
-from frostline.tasks.files import read_file
+from frostline.tasks.files import has_known_suffix, read_file
 from frostline.tasks.table import Table, listed, show
 from frostline.tasks.texts import parse_choices, parse_texts
 
@@ -50,6 +50,8 @@ def read_unlabelled(
 
 def rows_of(data: Iterable[Any]) -> Split:
     """A list of texts, of pairs, or of questions with their choices, as rows whose labels mean nothing."""
+    if isinstance(data, str) or not isinstance(data, Iterable):
+        raise DataError(f"{show(data)}: is no list; give a list of texts, or a file")
     items = list(data)
     if not items:
         raise DataError("no texts to predict")
@@ -90,6 +92,8 @@ def _taken_apart(item: Any) -> tuple[Any, str | tuple[str, ...] | None]:
 
 def _table(data: Any) -> Table | None:
     if isinstance(data, str | Path):
+        if not Path(data).exists() and not has_known_suffix(data):
+            raise DataError(f"{show(str(data))}: no such file; texts themselves are given as a list, as in ['a text']")
         return read_file(data)
     kind = type(data).__name__
     if kind == "DataFrame":

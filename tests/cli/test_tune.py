@@ -297,7 +297,7 @@ def test_evaluation_gives_the_metrics_of_the_run(tuned, weather, capsys):
 def test_unseen_labels_at_evaluation_are_one_line(tuned, tmp_path, capsys):
     other = write(tmp_path / "other.csv", warm="tepid")
     said = refused(capsys, "evaluate", str(tuned), other)
-    assert "label 'tepid' not known to" in said
+    assert "label 'tepid': not known to" in said
     assert "which knows cold, warm" in said
 
 

@@ -16,7 +16,8 @@ from typing import Annotated, Any, Optional
 
 import typer
 
-from frostline.cli import cache, encoders, evaluate, measure, predict, tasks, tune
+from frostline.cli import cache, encoders, evaluate, measure, plan, predict, tasks, tune
+from frostline.cli import run as run_command
 from frostline.errors import FrostlineError, Interrupted
 
 app = typer.Typer(
@@ -26,10 +27,12 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Which layers of a pretrained text encoder to tune, freeze and drop, and where to put the head.",
-    epilog="Start with `frostline measure`: it needs no arguments. Then try it on your own file: "
-    "`frostline measure reviews.csv`.",
+    epilog="Start with `frostline run`: it needs no arguments. Then try it on your own file: "
+    "`frostline run reviews.csv`.",
 )
+app.command(name="run")(run_command.command)
 app.command(name="measure")(measure.command)
+app.command(name="plan")(plan.command)
 app.command(name="tune")(tune.command)
 app.command(name="predict")(predict.command)
 app.command(name="evaluate")(evaluate.command)

@@ -17,6 +17,7 @@ def command(
     """List the frozen states that are kept on disk, or remove them; they are built again when they are needed."""
     with screen.starting():
         from frostline.states.cache import cache_folder, cache_limit, clear_entries, list_entries
+    limit = cache_limit()
     if clear:
         freed = clear_entries()
         if as_json:
@@ -31,7 +32,7 @@ def command(
             {**entry.about, "folder": str(entry.folder), "size": entry.size, "last_used": entry.last_used}
             for entry in entries
         ]
-        screen.print_json({"folder": str(cache_folder()), "size": total, "limit": cache_limit(), "entries": rows})
+        screen.print_json({"folder": str(cache_folder()), "size": total, "limit": limit, "entries": rows})
         return
     console = screen.out()
     if entries:
@@ -50,7 +51,7 @@ def command(
         console.print(screen.table(columns, lines, right=["layer", "texts", "size"]))
         console.print()
     console.print(
-        f"{_size(total)} of {_size(cache_limit())} in {cache_folder()}; "
+        f"{_size(total)} of {_size(limit)} in {cache_folder()}; "
         "FROSTLINE_CACHE and FROSTLINE_CACHE_LIMIT (in GB) change that",
         markup=False,
         soft_wrap=True,

@@ -95,8 +95,12 @@ def _write_csv(found: Predictions, stream: TextIO) -> None:
     for row in found.rows:
         shares = row["probabilities"] or {}
         writer.writerow(
-            [*(_cell(row, name) for name in inputs), row["prediction"], *(shares.get(n, "") for n in names)]
+            [*(_cell(row, name) for name in inputs), row["prediction"], *(_share(shares.get(n)) for n in names)]
         )
+
+
+def _share(value: float | None) -> str:
+    return "" if value is None else f"{value:.6g}"
 
 
 def _cell(row: Mapping[str, Any], name: str) -> Any:

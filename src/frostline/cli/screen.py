@@ -75,12 +75,25 @@ def waiting(what: str) -> Iterator[None]:
 @contextlib.contextmanager
 def stages() -> Iterator[Tell]:
     """A bar on standard error, moved by calling what is yielded with (what is being done, done, in all)."""
+    with stages_with_table() as (tell, _):
+        yield tell
+
+
+@contextlib.contextmanager
+def stages_with_table() -> Iterator[tuple[Tell, Callable[[Table | None], None]]]:
+    """The same, and a table above the bar, set by calling the second thing that is yielded."""
+    from rich.console import Group
+    from rich.live import Live
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("starting", total=None)
+    bar = Progress(*columns, console=console)
+    task = bar.add_task("starting", total=None)
+    if not console.is_terminal:
+        yield (lambda what, done, total: None), (lambda shown: None)
+        return
+    with Live(bar, console=console, transient=True, refresh_per_second=8) as live:
         stage = ""
 
         def tell(what: str, done: int, total: int) -> None:
@@ -90,4 +103,7 @@ def stages() -> Iterator[Tell]:
                 bar.reset(task)
             bar.update(task, description=what, completed=done, total=total)
 
-        yield tell
+        def show(shown: Table | None) -> None:
+            live.update(bar if shown is None else Group(shown, bar))
+
+        yield tell, show

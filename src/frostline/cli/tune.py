@@ -4,21 +4,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional
 
 import typer
 
 from frostline.cli import options, screen
-from frostline.errors import OptionError
+from frostline.errors import Interrupted, OptionError
 
 if TYPE_CHECKING:
     from frostline.encoder import Encoder
     from frostline.records import LayerScores, Plan
     from frostline.tasks import Task
-    from frostline.tuning import Tuned
+    from frostline.tuned import Tuned
 
 
 def command(
@@ -67,7 +68,8 @@ def command(
     rates: Annotated[
         Optional[str],
         typer.Option(
-            help="Learning rates to try, as in 1e-5,3e-5; the best on validation is kept. 'paper' tries paper 1's.",
+            help="Learning rates to try, as in 1e-5,3e-5; the best on validation is kept. 'paper' tries "
+            "the sets of the paper on variability.",
             show_default="none but one",
         ),
     ] = None,
@@ -163,8 +165,14 @@ def command(
         )
     with screen.waiting("loading the encoder"):
         encoder = load_encoder(model, revision=revision, device=place)
-    console = screen.out()
-    with screen.stages() as tell:
+    said: set[str] = set()
+
+    def announce(line: str) -> None:
+        said.add(line.removeprefix("note: "))
+        if not as_json:
+            screen.out().print(line, markup=False)
+
+    with screen.stages() as tell, _resumable(output):
         chosen = with_method(_plan(plan, encoder, task, measured, seed=seed, tell=tell), method)
         tuned = tune(
             encoder,
@@ -177,12 +185,23 @@ def command(
             resume=resume,
             cache=cache,
             report=tell,
-            announce=(lambda line: None) if as_json else (lambda line: console.print(line, markup=False)),
+            announce=announce,
         )
     if as_json:
         screen.print_json({**tuned.to_json(), "folder": None if output is None else str(output)})
     else:
-        _show(tuned)
+        _show(tuned, said)
+
+
+@contextlib.contextmanager
+def _resumable(output: Path | None) -> Iterator[None]:
+    """Say, when the user stops a run, how it can go on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if output is None:
+            raise
+        raise Interrupted(f"interrupted; the same command with --resume goes on in {output}") from None
 
 
 def _plan(
@@ -283,7 +302,7 @@ def _word(value: Any) -> str:
     return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
 
 
-def _show(tuned: Tuned) -> None:
+def _show(tuned: Tuned, said: set[str]) -> None:
     from frostline.card import how_to_load
     from frostline.export import is_stock
 
@@ -302,5 +321,5 @@ def _show(tuned: Tuned) -> None:
         console.print(f"model: {where}", markup=False, soft_wrap=True)
         line = how_to_load(tuned, where, is_stock=is_stock(tuned.tunable))
         console.print(f"load it: {line}", markup=False, soft_wrap=True)
-    for note in tuned.notes:
+    for note in (note for note in tuned.notes if note not in said):
         console.print(f"note: {note}", style="dim", markup=False)

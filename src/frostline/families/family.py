@@ -225,7 +225,7 @@ class Family:
 
 def additive_mask(mask: Tensor, dtype: torch.dtype) -> Tensor | None:
     """(texts, 1, 1, longest): 0 at real tokens, the lowest number at padding; None when there is no padding."""
-    if bool(mask.all()):
+    if mask.is_meta or bool(mask.all()):  # what has no content is only counted, and then without padding
         return None
     bias = torch.zeros(mask.shape, dtype=dtype, device=mask.device)
     return bias.masked_fill_(~mask, torch.finfo(dtype).min)[:, None, None, :]

@@ -15,7 +15,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,16 +26,16 @@ import torch
 from frostline import embedded
 from frostline.checksums import bits_of, file_checksum
 from frostline.errors import OptionError
-from frostline.states.frozen import DType, FrozenStates, rounded
+from frostline.states.frozen import DType, FrozenStates, compute, rounded
 
 if TYPE_CHECKING:
     from frostline.encoder import Encoder
-    from frostline.tokens import Tokens
+    from frostline.tokens import Ints, Tokens
 
 Progress = Callable[[int, int], None]  # texts done, texts in all
 
-FORMAT = 1
-DEFAULT_LIMIT = 32 << 30
+FORMAT = 2
+DEFAULT_LIMIT = 32_000_000_000
 _STATES, _ABOUT = "states.bin", "about.json"
 _SPARE = 256 << 20  # bytes of disk that are always left free
 # What a configuration says that the states of lower layers do not depend on: an encoder cut higher up shares entries.
@@ -62,7 +62,7 @@ def cache_folder() -> Path:
 
 
 def cache_limit() -> int:
-    """Bytes that all entries together may take: FROSTLINE_CACHE_LIMIT in GB, or 32 GiB."""
+    """Bytes that all entries together may take: FROSTLINE_CACHE_LIMIT in GB, or 32."""
     given = os.environ.get("FROSTLINE_CACHE_LIMIT")
     if not given:
         return DEFAULT_LIMIT
@@ -98,86 +98,156 @@ def open_states(
         keep: use the disk.
         progress: told how many texts are done while an entry is built.
     """
-    states = FrozenStates(encoder, tokens, layer, dtype=dtype, first_only=first_only)
+    (states,), notes = open_together(encoder, tokens, [(layer, first_only)], dtype=dtype, keep=keep, progress=progress)
+    return states, notes
+
+
+def open_together(
+    encoder: Encoder,
+    tokens: Tokens,
+    layers: Sequence[tuple[int, bool]],
+    *,
+    dtype: DType = "float16",
+    keep: bool = True,
+    progress: Progress | None = None,
+) -> tuple[list[FrozenStates], list[str]]:
+    """The states of texts at several layers; those that have to be built are built in one pass.
+
+    Args:
+        encoder: in eval mode.
+        tokens: of the texts.
+        layers: each a layer, 0..L, and whether to keep first tokens alone.
+        dtype: of the states on disk.
+        keep: use the disk.
+        progress: told how many texts are done while entries are built.
+    """
+    made = [FrozenStates(encoder, tokens, layer, dtype=dtype, first_only=first) for layer, first in layers]
     if not keep:
-        return states, []
+        return made, []
     cache_limit()  # refuses a wrong one also where nothing has to be built
-    entry = cache_folder() / f"{_key(states)}-{dtype}"
-    states.kept, broken = _open(entry, states)
-    if states.is_kept:
-        return states, []
     notes = []
-    if broken:
-        shutil.rmtree(entry, ignore_errors=True)
-        notes.append(f"a cached file was damaged ({broken}) and is built again")
-    return states, [*notes, *_build(states, entry, progress)]
+    missing: list[tuple[FrozenStates, Path]] = []
+    for states in made:
+        entry = cache_folder() / f"{_key(states)}-{dtype}"
+        states.kept, broken = _open(entry, states)
+        if broken:
+            shutil.rmtree(entry, ignore_errors=True)
+            notes.append(f"a cached file was damaged ({broken}) and is built again")
+        if not states.is_kept:
+            missing.append((states, entry))
+    return made, [*notes, *_build(missing, progress)]
 
 
-def _build(states: FrozenStates, entry: Path, progress: Progress | None) -> list[str]:
-    """Compute all states into a new entry; where it does not fit, say so and leave the states to be computed later."""
-    root, limit = entry.parent, cache_limit()
-    if states.size > limit:
-        return [
-            f"frozen states take {_gigabytes(states.size)}, more than the cache's {_gigabytes(limit)}: recomputing them"
-        ]
-    try:
-        root.mkdir(parents=True, exist_ok=True)
-        _remove_leftovers(root)
-        _make_room(root, states.size, limit)
-        free = shutil.disk_usage(root).free
-        if states.size + _SPARE > free:
-            return [
-                f"frozen states take {_gigabytes(states.size)}, the disk has {_gigabytes(free)} left: recomputing them"
-            ]
-        with _new_folder(root) as folder:
-            if not _fill(states, folder / _STATES, progress):
-                states.dtype = "float32"
-                notes = ["float16 cannot hold these states (values beyond 65,504): they are kept as float32"]
-                return [*notes, *_build(states, entry, progress)]
-            about = {
-                "format": FORMAT,
-                "encoder": states.encoder.name,
-                "layer": states.layer,
-                "texts": len(states.tokens),
-                "tokens": int(states.lengths.sum()),
-                "width": states.encoder.width,
-                "dtype": states.dtype,
-                "checksum": file_checksum(folder / _STATES),
-            }
-            (folder / _ABOUT).write_text(json.dumps(about, indent=2), encoding="utf-8")
-            with contextlib.suppress(OSError):  # another process was faster: its entry is the same
-                folder.rename(entry)
-            states.kept, _ = _open(entry, states)
-    except OSError as error:
-        states.kept = None
-        return [f"frozen states cannot be kept in {root} ({error.strerror}): recomputing them"]
-    return []
+def _build(missing: Sequence[tuple[FrozenStates, Path]], progress: Progress | None) -> list[str]:
+    """Compute states into new entries; what does not fit is said, and left to be computed when it is asked for."""
+    notes: list[str] = []
+    with contextlib.ExitStack() as stack:
+        new: list[_New] = []
+        for states, entry in missing:
+            try:
+                if reason := _make_place(states, entry.parent, taken=sum(other.states.size for other in new)):
+                    notes.append(f"{reason}: recomputing them")
+                    continue
+                folder = stack.enter_context(_new_folder(entry.parent))
+                new.append(_New(states=states, entry=entry, folder=folder, array=_allocate(states, folder / _STATES)))
+            except OSError as error:
+                notes.append(f"frozen states cannot be kept in {entry.parent} ({error.strerror}): recomputing them")
+        _fill(new, progress)
+        for one in new:
+            if not one.overflows:
+                notes += _finish(one)
+    too_large = [one for one in new if one.overflows]
+    for one in too_large:
+        one.states.dtype = "float32"
+    if too_large:
+        notes.append("float16 cannot hold these states (values beyond 65,504): they are kept as float32")
+        notes += _build([(one.states, one.entry) for one in too_large], progress)
+    return notes
 
 
-def _fill(states: FrozenStates, path: Path, progress: Progress | None) -> bool:
-    """Write all states; False if float16 cannot hold them."""
+@dataclass(kw_only=True)
+class _New:
+    """An entry that is being built."""
+
+    states: FrozenStates
+    entry: Path
+    folder: Path
+    array: np.ndarray[Any, Any]
+    overflows: bool = False  # float16 cannot hold it
+
+
+def _make_place(states: FrozenStates, root: Path, *, taken: int) -> str | None:
+    """Make room for an entry beside others that are being built; why that cannot be, or None."""
+    limit = cache_limit()
+    if states.size + taken > limit:
+        return f"frozen states take {_gigabytes(states.size + taken)}, more than the cache's {_gigabytes(limit)}"
+    root.mkdir(parents=True, exist_ok=True)
+    _remove_leftovers(root)
+    _make_room(root, states.size + taken, limit)
+    free = shutil.disk_usage(root).free
+    if states.size + _SPARE > free:
+        return f"frozen states take {_gigabytes(states.size)}, the disk has {_gigabytes(free)} left"
+    return None
+
+
+def _allocate(states: FrozenStates, path: Path) -> np.ndarray[Any, Any]:
     with path.open("w+b") as file:
         file.truncate(max(1, states.size))
         if hasattr(os, "posix_fallocate"):  # a full disk is an error here; later, it would kill the process
             os.posix_fallocate(file.fileno(), 0, max(1, states.size))
         shape = (int(states.lengths.sum()), states.encoder.width)
-        array = np.memmap(file, dtype=states.dtype, mode="r+", shape=shape)
-        done = 0
-        for rows, batch in states.compute():
-            kept = rounded(batch, states.dtype).cpu()
-            if str(kept.dtype) != f"torch.{states.dtype}":
-                return False
-            at = 0
-            for row in rows:
-                place = states.place(int(row))
-                array[place] = kept[at : at + place.stop - place.start].numpy()
-                at += place.stop - place.start
-            done += len(rows)
-            if progress is not None:
-                progress(done, len(states.tokens))
-        array.flush()
-        os.fsync(file.fileno())
-    return True
+        return np.memmap(file, dtype=states.dtype, mode="r+", shape=shape)
+
+
+def _fill(new: Sequence[_New], progress: Progress | None) -> None:
+    """Write all states, in one pass over the texts."""
+    done = 0
+    for rows, found in compute([one.states for one in new]) if new else ():
+        for one, batch in zip(new, found, strict=True):
+            kept = rounded(batch, one.states.dtype).cpu()
+            one.overflows |= str(kept.dtype) != f"torch.{one.states.dtype}"
+            if not one.overflows:
+                _write(one, rows, kept.numpy())
+        if all(one.overflows for one in new):
+            return
+        done += len(rows)
+        if progress is not None:
+            progress(done, len(new[0].states.tokens))
+
+
+def _write(one: _New, rows: Ints, values: np.ndarray[Any, Any]) -> None:
+    at = 0
+    for row in rows:
+        place = one.states.place(int(row))
+        one.array[place] = values[at : at + place.stop - place.start]
+        at += place.stop - place.start
+
+
+def _finish(one: _New) -> list[str]:
+    """Describe an entry that is filled and move it into its place."""
+    states, path = one.states, one.folder / _STATES
+    try:
+        one.array.flush()  # type: ignore[attr-defined]
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+        about = {
+            "format": FORMAT,
+            "encoder": states.encoder.name,
+            "layer": states.layer,
+            "texts": len(states.tokens),
+            "tokens": int(states.lengths.sum()),
+            "width": states.encoder.width,
+            "dtype": states.dtype,
+            "checksum": file_checksum(path),
+        }
+        (one.folder / _ABOUT).write_text(json.dumps(about, indent=2), encoding="utf-8")
+        with contextlib.suppress(OSError):  # another process was faster: its entry is the same
+            one.folder.rename(one.entry)
+        states.kept, _ = _open(one.entry, states)
+    except OSError as error:
+        states.kept = None
+        return [f"frozen states cannot be kept in {one.entry.parent} ({error.strerror}): recomputing them"]
+    return []
 
 
 def _open(folder: Path, states: FrozenStates) -> tuple[np.ndarray[Any, Any] | None, str]:
@@ -198,7 +268,7 @@ def _open(folder: Path, states: FrozenStates) -> tuple[np.ndarray[Any, Any] | No
         shape = (int(states.lengths.sum()), states.encoder.width)
         return np.memmap(path, dtype=states.dtype, mode="r", shape=shape), ""
     except (OSError, ValueError, KeyError, TypeError) as error:
-        return None, f"{type(error).__name__}"
+        return None, "it cannot be read" if isinstance(error, OSError) else "its description is broken"
 
 
 def _key(states: FrozenStates) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -41,7 +42,14 @@ class FrozenStates:
         self.first_only = first_only
         self.kept: np.ndarray[Any, Any] | None = None
         self.lengths: Ints = np.ones_like(tokens.lengths) if first_only else tokens.lengths
-        self._starts = np.concatenate([[0], np.cumsum(self.lengths)])
+        self._starts: Ints = np.cumsum(self.lengths) - self.lengths
+
+    def take(self, texts: Ints) -> FrozenStates:
+        """The states of some of the texts, in this order; nothing is copied."""
+        some = copy.copy(self)
+        some.tokens = self.tokens.take(texts)
+        some.lengths, some._starts = self.lengths[texts], self._starts[texts]
+        return some
 
     @property
     def size(self) -> int:
@@ -56,25 +64,46 @@ class FrozenStates:
     def rows(self, rows: Sequence[int] | Ints) -> Tensor:
         """(tokens, width), float32: the states of these texts laid end to end."""
         if self.kept is None:
-            return torch.cat([rounded(states, self.dtype) for _, states in self._compute([np.asarray(rows)])]).float()
-        pieces = [self.kept[self._starts[row] : self._starts[row + 1]] for row in rows]
+            (found,) = compute([self], [np.asarray(rows)])
+            return rounded(found[1][0], self.dtype).float()
+        pieces = [self.kept[self.place(int(row))] for row in rows]
         return torch.from_numpy(np.concatenate(pieces)).to(self.encoder.device).float()
-
-    def compute(self) -> Iterator[tuple[Ints, Tensor]]:
-        """Places of texts and their states, (tokens, width), in batches of similar length."""
-        yield from self._compute(self.tokens.batches(_TOKENS_PER_BATCH))
-
-    def _compute(self, batches: Sequence[Ints]) -> Iterator[tuple[Ints, Tensor]]:
-        with torch.no_grad():
-            for rows in batches:
-                batch = self.tokens.take(rows)
-                layout = self.encoder.layout(batch)
-                states = self.encoder.embed(batch, layout)
-                yield rows, self.encoder.run(states, layout, 1, self.layer, first_token_only=self.first_only)
 
     def place(self, row: int) -> slice:
         """Where a text's states lie."""
-        return slice(int(self._starts[row]), int(self._starts[row + 1]))
+        return slice(int(self._starts[row]), int(self._starts[row] + self.lengths[row]))
+
+
+def compute(
+    wanted: Sequence[FrozenStates], batches: Sequence[Ints] | None = None
+) -> Iterator[tuple[Ints, list[Tensor]]]:
+    """Places of texts and their states at each of several layers, (tokens, width), all from one pass.
+
+    Layers are run whole also where only first tokens are kept: what is computed with others must not differ by a bit
+    from what is computed alone.
+
+    Args:
+        wanted: of the same texts and encoder, at different layers.
+        batches: places of texts; by default all of them, in batches of similar length.
+    """
+    encoder, tokens = wanted[0].encoder, wanted[0].tokens
+    layers = {states.layer for states in wanted}
+    with torch.no_grad():
+        for rows in tokens.batches(_TOKENS_PER_BATCH) if batches is None else batches:
+            batch = tokens.take(rows)
+            layout = encoder.layout(batch)
+            start = encoder.embed(batch, layout)
+            passing = {0: start}
+            for number, state in enumerate(encoder.each(start, layout, 1, max(layers)), start=1):
+                if number in layers:
+                    passing[number] = state
+            yield (
+                rows,
+                [
+                    layout.first(passing[states.layer]) if states.first_only else passing[states.layer]
+                    for states in wanted
+                ],
+            )
 
 
 def rounded(states: Tensor, dtype: DType) -> Tensor:

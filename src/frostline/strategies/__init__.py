@@ -6,7 +6,7 @@ A strategy is a function; its keyword arguments are the options that a user can 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from frostline.records import LayerScores, Plan
 from frostline.registry import Registry
 
 Value = int | bool | str
+Proposed = Callable[[int], Sequence[Mapping[str, "Value"]]]
 _WORDS = {"yes": True, "no": False, "true": True, "false": False}
 
 
@@ -28,6 +29,7 @@ class Strategy:
         paper: the number of the paper it is from, or what else.
         defaults: its options and what they are unless set.
         function: from depth, scores, seed and options to a plan.
+        proposed: the options with which it takes part in a race, for a depth; none for controls.
     """
 
     name: str
@@ -35,6 +37,7 @@ class Strategy:
     paper: str
     defaults: Mapping[str, Value]
     function: Callable[..., Plan]
+    proposed: Proposed
 
     def scores(self, options: Mapping[str, Any] | None = None) -> tuple[str, ...]:
         """The layer scores that it needs with these options."""
@@ -84,10 +87,27 @@ class Strategy:
 STRATEGIES: Registry[Strategy] = Registry("strategy", package=__name__)
 
 
-def strategy(*, paper: str, name: str) -> Callable[[Callable[..., Plan]], Callable[..., Plan]]:
+def _as_it_is(depth: int) -> Sequence[Mapping[str, Value]]:
+    return ({},)
+
+
+def up_to_three(depth: int) -> Sequence[Mapping[str, Value]]:
+    """One, two and three layers, as far as there are so many."""
+    return [{"k": count} for count in (1, 2, 3) if count < depth]
+
+
+def as_control(depth: int) -> Sequence[Mapping[str, Value]]:
+    """Not at all: a control shows what choosing is worth, and nobody wants it to win."""
+    return ()
+
+
+def strategy(
+    *, paper: str, name: str, proposed: Proposed = _as_it_is
+) -> Callable[[Callable[..., Plan]], Callable[..., Plan]]:
     """Register a function of depth, scores, a seed and options as a strategy; its docstring's first line explains it.
 
-    One that needs a layer score has an option `score` with the score's name as its default.
+    One that needs a layer score has an option `score` with the score's name as its default. `proposed` says with which
+    options it takes part in a race.
     """
 
     def register(function: Callable[..., Plan]) -> Callable[..., Plan]:
@@ -99,7 +119,10 @@ def strategy(*, paper: str, name: str) -> Callable[[Callable[..., Plan]], Callab
             for option, parameter in inspect.signature(function).parameters.items()
             if parameter.kind is parameter.KEYWORD_ONLY and option != "seed"
         }
-        STRATEGIES.add(name, Strategy(name=name, summary=summary, paper=paper, defaults=defaults, function=function))
+        entry = Strategy(
+            name=name, summary=summary, paper=paper, defaults=defaults, function=function, proposed=proposed
+        )
+        STRATEGIES.add(name, entry)
         return function
 
     return register

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from frostline.records import LayerScores, Plan
-from frostline.strategies import best_layer, chosen, strategy
+from frostline.strategies import Value, best_layer, chosen, strategy
 
 
-@strategy(paper="1, section 3.2", name="best-down")
+def _one_to_all(depth: int) -> list[dict[str, Value]]:
+    """One, two and three layers, and all of them from the lowest on."""
+    counts = [count for count in (1, 2, 3) if count < depth]
+    return [{"layers": count, "keep_top": keep} for count in (*counts, depth) for keep in (True, False)]
+
+
+@strategy(paper="1, section 3.2", name="best-down", proposed=_one_to_all)
 def best_down(
     depth: int, scores: LayerScores, *, seed: int, layers: int = 3, keep_top: bool = True, score: str = "variability"
 ) -> Plan:
@@ -15,4 +21,4 @@ def best_down(
     bottom = max(1, best - chosen(layers, depth, "best-down") + 1)
     rest = "kept frozen" if keep_top else "dropped"
     because = f"layer {best} is the best by {score}; what lies above it is {rest}"
-    return Plan.span(bottom, best, depth if keep_top else best, because=because)
+    return Plan.whole_or_span(bottom, best, depth if keep_top else best, depth=depth, because=because)

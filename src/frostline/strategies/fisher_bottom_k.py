@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from frostline.records import LayerScores, Plan
-from frostline.strategies import chosen, ranked_layers, strategy
+from frostline.strategies import as_control, chosen, ranked_layers, strategy
 
 
-@strategy(paper="2, control", name="fisher-bottom-k")
+@strategy(paper="2, control", name="fisher-bottom-k", proposed=as_control)
 def fisher_bottom_k(depth: int, scores: LayerScores, *, seed: int, k: int = 1, score: str = "fisher") -> Plan:
     """Tune the k layers with the least Fisher information."""
     count = chosen(k, depth, "fisher-bottom-k")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from frostline.records import LayerScores, Plan
-from frostline.strategies import chosen, ranked_layers, strategy
+from frostline.strategies import chosen, ranked_layers, strategy, up_to_three
 
 
-@strategy(paper="2", name="fisher-top-k")
+@strategy(paper="2", name="fisher-top-k", proposed=up_to_three)
 def fisher_top_k(depth: int, scores: LayerScores, *, seed: int, k: int = 3, score: str = "fisher") -> Plan:
     """Tune the k layers with the most Fisher information, wherever they lie."""
     count = chosen(k, depth, "fisher-top-k")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from frostline.records import LayerScores, Plan
-from frostline.strategies import chosen, strategy
+from frostline.strategies import as_control, chosen, strategy
 
 
-@strategy(paper="2, our control", name="random-k")
+@strategy(paper="2, our control", name="random-k", proposed=as_control)
 def random_k(depth: int, scores: LayerScores | None, *, seed: int, k: int = 3) -> Plan:
     """Tune k layers drawn at random."""
     count = chosen(k, depth, "random-k")

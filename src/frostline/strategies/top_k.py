@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from frostline.records import LayerScores, Plan
-from frostline.strategies import chosen, strategy
+from frostline.strategies import chosen, strategy, up_to_three
 
 
-@strategy(paper="1 and 2, baseline", name="top-k")
+@strategy(paper="1 and 2, baseline", name="top-k", proposed=up_to_three)
 def top_k(depth: int, scores: LayerScores | None, *, seed: int, k: int = 3) -> Plan:
     """Tune the last k layers."""
     count = chosen(k, depth, "top-k")
-    return Plan.span(depth - count + 1, depth, depth, because=f"the last {count} of {depth} layers")
+    return Plan.whole_or_span(
+        depth - count + 1, depth, depth, depth=depth, because=f"the last {count} of {depth} layers"
+    )

@@ -29,7 +29,7 @@ def divide(split: Split, size: int, *, seed: int, purpose: str) -> tuple[Split, 
     """
     strata = strata_of(split)
     units = _units(split)
-    ranks = _row_ranks(split, f"{purpose} {seed}")
+    ranks = row_ranks(split, f"{purpose} {seed}")
     ordered = sorted(units, key=lambda unit: min(ranks[i] for i in unit))
     picked = _fill(ordered, strata, _quotas(strata, size))
     return split.take(i for i in range(len(split)) if i not in picked), split.take(sorted(picked))
@@ -59,7 +59,7 @@ def sample(split: Split, n: int, *, balanced: bool = False, seed: int = 0) -> Sp
     members: dict[int, list[int]] = defaultdict(list)
     for index, stratum in enumerate(strata):
         members[stratum].append(index)
-    ranks = _row_ranks(split, f"sample {seed}", tell_copies_apart=True)
+    ranks = row_ranks(split, f"sample {seed}", tell_copies_apart=True)
     picked = [i for s, quota in quotas.items() for i in sorted(members[s], key=ranks.__getitem__)[:quota]]
     return split.take(sorted(picked))
 
@@ -118,7 +118,7 @@ def _units(split: Split) -> list[list[int]]:
     return list(members.values())
 
 
-def _row_ranks(split: Split, salt: str, *, tell_copies_apart: bool = False) -> list[bytes]:
+def row_ranks(split: Split, salt: str, *, tell_copies_apart: bool = False) -> list[bytes]:
     """A hash of salt and content per row; sorting by it shuffles the rows."""
     seen: Counter[str] = Counter()
     ranks = []

@@ -1,0 +1,316 @@
+"""How good the race's choice is, next to an exhaustive sweep: what was lost, and how much time was saved.
+
+    python bench/regret.py GLUE RESULTS.jsonl [--work FOLDER] [--threads 2] [--cases sst2-0,cola-0] [--report]
+
+The embedded default encoder on SST-2, CoLA, MRPC and MNLI. All labelled rows of a task are split anew, rows of one
+premise together: 1,500 to learn from, 600 to choose on, 1,200 to test on. For each of two seeds, the race of
+`frostline run` chooses a plan; then every plan of a grid is trained in full, with the same loop, frozen states and
+epochs. Regret is the test score of the grid's best plan on validation minus that of the race's choice. Each layer score
+is also followed alone (tune its best layer and the one below), as are three constant policies.
+
+Every finished trial is a line of the results file; started again, it goes on with what is missing. `--report` prints
+what the finished cases say and runs nothing. Last line: one flat JSON object.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import statistics
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+import torch
+import transformers
+from scipy.stats import spearmanr
+
+from frostline.budget import Budget
+from frostline.checkpoint import load_encoder
+from frostline.cost import Costs
+from frostline.decision import decide
+from frostline.measurement import measure
+from frostline.planning import measure_for_plans, workload
+from frostline.proposals import propose
+from frostline.race import make_rungs, race, trial_of
+from frostline.records import Plan, Recipe, TrialResult, TrialSpec
+from frostline.runner.statistics import compare
+from frostline.runner.store import Store
+from frostline.runner.trials import InProcess
+from frostline.tasks import Task, load_task
+from frostline.tasks.metrics import METRICS
+from frostline.tasks.splits import divide
+from frostline.workshop import Workshop
+
+TASKS = ("sst2", "cola", "mrpc", "mnli")
+SEEDS = 2
+TRAIN, VALIDATION, TEST = 1500, 600, 1200
+FOLLOWED = (
+    "variability",
+    "cca",
+    "rank",
+    "information",
+    "label_similarity",
+    "logme",
+    "hscore",
+    "fisher",
+    "probe.linear",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Bare:
+    """A plan as the race's functions take it, without a cost."""
+
+    plan: Plan
+
+
+def small_task(name: str, glue: Path, seed: int) -> Task:
+    """The task with splits of its own: rows of one premise never part."""
+    task = load_task(f"glue/{name}", data_dir=glue)
+    # MNLI's training file is large, and its premises do not repeat in dev: dev alone is enough.
+    rows = task.test if name == "mnli" else task.train
+    rest, test = divide(rows, min(TEST, len(rows) - TRAIN - VALIDATION), seed=seed, purpose="regret test")
+    rest, validation = divide(rest, VALIDATION, seed=seed, purpose="regret validation")
+    _, train = divide(rest, min(TRAIN, len(rest) - len(task.label_names)), seed=seed, purpose="regret train")
+    return dataclasses.replace(task, name=f"{name}-{seed}", train=train, validation=validation, test=test)
+
+
+def grid(depth: int) -> list[Plan]:
+    """The plans of the sweep."""
+    single = [Plan.span(layer, layer, depth) for layer in range(1, depth + 1)]
+    double = [Plan.span(layer - 1, layer, depth) for layer in range(2, depth + 1)]
+    upper = [Plan.whole_or_span(layer, depth, depth, depth=depth) for layer in range(1, depth - 1)]
+    lower = [Plan.span(1, layer, layer) for layer in range(2, depth)]
+    short = [Plan.span(layer, layer, layer) for layer in range(depth // 2, depth)]
+    heads = [Plan(layers=(), head=depth), Plan(layers=(), head=depth // 2)]
+    others = [dataclasses.replace(Plan.span(1, depth, depth), method=name) for name in ("lora", "norm-and-bias")]
+    return [*single, *double, *upper, *lower, *short, *heads, *others]
+
+
+class Case:
+    """One task and seed: its race, its sweep, and what was recorded of them."""
+
+    def __init__(self, name: str, given: argparse.Namespace) -> None:
+        task, seed = name.rsplit("-", 1)
+        self.name, self.seed, self.results = name, int(seed), given.results
+        self.encoder = load_encoder()
+        self.task = small_task(task, given.glue, self.seed)
+        self.recipe = Recipe(threads=given.threads, seed=self.seed)
+        self.workshop = Workshop(self.encoder, self.task)
+        self.work = given.work
+        self.about = {line["about"]: line for line in lines(self.results) if line["case"] == name and "about" in line}
+
+    def run(self) -> None:
+        """The race, then the sweep; what is recorded already is not run again."""
+        folder = self.work / self.name
+        with Store(folder / "store.sqlite") as store:
+            for spec, result in recorded(self.results, self.name):
+                store.put(spec, result)
+            known = {spec.id for spec, _ in store}
+
+            def note(spec: TrialSpec, result: TrialResult) -> None:
+                if spec.id not in known:
+                    known.add(spec.id)
+                    write(self.results, {"case": self.name, "spec": spec.to_json(), "result": packed(result)})
+                    print(f"{self.name} {spec.plan} {spec.plan.method}: {shown(result)}", flush=True)
+
+            executor = InProcess(self.workshop, store, test=True, done=note)
+            if "race" not in self.about:
+                self._race(executor)
+            if "sweep" not in self.about:
+                self._sweep(executor)
+
+    def _race(self, executor: InProcess) -> None:
+        started = time.perf_counter()
+        scores = measure_for_plans(self.encoder, self.task, self.recipe)
+        costs = Costs(self.encoder.config, workload(self.workshop), self.recipe)
+        proposals, _ = propose(scores, costs, seed=self.seed)
+        self.workshop.freeze(costs.frozen_at(one.plan for one in proposals), ["train", "validation"])
+        before = time.perf_counter() - started
+        found = race(executor, proposals, self.recipe)
+        chosen = decide(found, self.task, Budget(), depth=self.encoder.depth, seed=self.seed)
+        best = decide(found, self.task, Budget(goal="best"), depth=self.encoder.depth, seed=self.seed)
+        trials = {entry.spec.id for rung in found.rungs for entry in rung}
+        self._note(
+            "race",
+            chosen=chosen.chosen.spec.id,
+            best=best.chosen.spec.id,
+            trials=sorted(trials),
+            before=round(before, 2),
+            seconds=round(before + sum(entry.seconds for rung in found.rungs for entry in rung), 2),
+        )
+
+    def _sweep(self, executor: InProcess) -> None:
+        scores = measure(self.encoder, self.task, scores=FOLLOWED, similarity=False, uncertainty=False, seed=self.seed)
+        rung = make_rungs(len(self.task.train), self.recipe.epochs)[-1]
+        started = time.perf_counter()
+        self.workshop.freeze([(layer, False) for layer in range(self.encoder.depth)], ["train", "validation"])
+        before = time.perf_counter() - started
+        specs = [trial_of(executor, Bare(plan), rung, self.recipe) for plan in grid(self.encoder.depth)]
+        results = executor.run(specs)
+        seconds = sum(spent(result) for result in results)
+        self._note(
+            "sweep",
+            trials=[spec.id for spec in specs],
+            seconds=round(before + seconds, 2),
+            scores={name: list(score.values) for name, score in scores.scores.items()},
+            better={name: score.better for name, score in scores.scores.items()},
+        )
+
+    def _note(self, what: str, **fields: object) -> None:
+        self.about[what] = {"case": self.name, "about": what, **fields}
+        write(self.results, self.about[what])
+
+    def findings(self) -> dict[str, object] | None:
+        """Regrets and rank correlations of this case, in points, or None while it is not finished."""
+        if not {"race", "sweep"} <= self.about.keys():
+            return None
+        trials = {spec.id: (spec, result) for spec, result in recorded(self.results, self.name)}
+        sweep = [trials[trial] for trial in self.about["sweep"]["trials"] if trials[trial][1].status == "done"]
+        depth, metric = self.encoder.depth, self.task.metrics[0]
+        by_plan = {str({**spec.plan.to_json(), "because": ""}): result for spec, result in sweep}
+        best = max(sweep, key=lambda one: self.value(one[1], "validation"))[1]
+        chosen = trials[self.about["race"]["chosen"]][1]
+        labels, groups = self.task.test.labels, self.task.test.groups
+        gap = compare(labels, best.predictions["test"], chosen.predictions["test"], metric, groups=groups)
+        found = {
+            "regret": gap.value,
+            "low": gap.low,
+            "high": gap.high,
+            "crossed": self.crossed(sweep, chosen),
+            "share": self.about["race"]["seconds"] / self.about["sweep"]["seconds"],
+            "chosen": str(trials[self.about["race"]["chosen"]][0].plan),
+            "best": 100 * self.value(best, "test"),
+        }
+
+        def regret_of(plan: Plan) -> float:
+            result = by_plan[str({**plan.to_json(), "because": ""})]
+            return 100 * (self.value(best, "test") - self.value(result, "test"))
+
+        centre = depth // 2 + 1
+        constant = {
+            "full": Plan.full(depth),
+            "top_2": Plan.span(depth - 1, depth, depth),
+            "middle": Plan.span(centre - 1, centre, depth),
+        }
+        found |= {f"regret_{name}": regret_of(plan) for name, plan in constant.items()}
+        single = [self.value(by_plan[str({**Plan.span(n, n, depth).to_json(), "because": ""})], "test")
+                  for n in range(1, depth + 1)]  # fmt: skip
+        for name, values in self.about["sweep"]["scores"].items():
+            sign = -1 if self.about["sweep"]["better"][name] == "low" else 1
+            ranked = [(sign * value, -layer) for layer, value in enumerate(values) if layer and value is not None]
+            if not ranked:
+                continue
+            layer = -max(ranked)[1]
+            found[f"regret_{name}"] = regret_of(
+                Plan.span(max(1, layer - 1), layer, depth) if layer > 1 else Plan.span(1, 1, depth)
+            )
+            found[f"rank_correlation_{name}"] = float(
+                spearmanr([value for value, _ in ranked], [single[-place - 1] for _, place in ranked]).statistic
+            )
+        return found
+
+    def crossed(self, sweep: list[tuple[TrialSpec, TrialResult]], chosen: TrialResult) -> float:
+        """Regret against the plan that is best on one half of the test rows, judged on the other; both ways."""
+        order = np.random.default_rng(self.seed).permutation(len(self.task.test))
+        halves = np.array_split(order, 2)
+        labels, metric = np.asarray(self.task.test.labels), METRICS[self.task.metrics[0]]
+
+        def on(result: TrialResult, rows: np.ndarray) -> float:
+            return metric(labels[rows], np.asarray(result.predictions["test"])[rows])
+
+        gaps = []
+        for mine, other in (halves, halves[::-1]):
+            best = max(sweep, key=lambda one: on(one[1], mine))[1]
+            gaps.append(on(best, other) - on(chosen, other))
+        return 100 * statistics.mean(gaps)
+
+    def value(self, result: TrialResult, split: str) -> float:
+        return result.metrics[split][self.task.metrics[0]]
+
+
+def spent(result: TrialResult) -> float:
+    """Seconds of a trial without judging it on the test rows."""
+    return sum(seconds for what, seconds in result.seconds.items() if what != "testing")
+
+
+def shown(result: TrialResult) -> str:
+    if result.status == "failed":
+        return result.reason
+    return f"{result.metrics['validation']} {result.metrics['test']} {spent(result):.1f} s"
+
+
+def packed(result: TrialResult) -> dict[str, object]:
+    """The result with a digit per prediction, and without its history."""
+    digits = {split: "".join(str(int(value)) for value in values) for split, values in result.predictions.items()}
+    return {**result.to_json(), "predictions": digits, "history": [], "versions": {}}
+
+
+def recorded(path: Path, case: str) -> Iterator[tuple[TrialSpec, TrialResult]]:
+    for line in lines(path):
+        if line["case"] == case and "spec" in line:
+            result = line["result"]
+            digits = {split: [float(digit) for digit in values] for split, values in result["predictions"].items()}
+            yield TrialSpec.from_json(line["spec"]), TrialResult.from_json({**result, "predictions": digits})
+
+
+def lines(path: Path) -> list[dict]:
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def write(path: Path, line: Mapping[str, object]) -> None:
+    with path.open("a") as file:
+        file.write(json.dumps(line) + "\n")
+
+
+def report(findings: Mapping[str, Mapping[str, object]]) -> None:
+    """The table by case, and the means as the last line."""
+    print("| case | best of the sweep | race chose | regret (95%) | on test halves | share of the sweep's time |")
+    print("|---|---|---|---|---|---|")
+    for name, one in findings.items():
+        print(
+            f"| {name} | {one['best']:.1f} | {one['chosen']} | {one['regret']:+.1f} ({one['low']:+.1f} to "
+            f"{one['high']:+.1f}) | {one['crossed']:+.1f} | {100 * one['share']:.0f}% |"
+        )
+    keys = sorted({key for one in findings.values() for key in one if key.startswith(("regret_", "rank_"))})
+    mean = {key: [one[key] for one in findings.values() if key in one and np.isfinite(one[key])] for key in keys}
+    last = {
+        "mean_regret_points": round(statistics.mean(one["regret"] for one in findings.values()), 3),
+        "mean_crossed_regret_points": round(statistics.mean(one["crossed"] for one in findings.values()), 3),
+        "share_of_sweep_time": round(statistics.mean(one["share"] for one in findings.values()), 3),
+        **{key: round(statistics.mean(values), 3) for key, values in mean.items() if values},
+    }
+    print(json.dumps(last))
+
+
+def main() -> None:
+    """Run what is missing, then report."""
+    warnings.simplefilter("ignore")
+    transformers.utils.logging.set_verbosity_error()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("glue", type=Path)
+    parser.add_argument("results", type=Path)
+    parser.add_argument("--work", type=Path, default=Path(tempfile.gettempdir()) / "frostline-regret")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--cases", default=",".join(f"{task}-{seed}" for seed in range(SEEDS) for task in TASKS))
+    parser.add_argument("--report", action="store_true")
+    given = parser.parse_args()
+    torch.set_num_threads(given.threads)
+    findings = {}
+    for name in given.cases.split(","):
+        case = Case(name, given)
+        if not given.report:
+            case.run()
+        if (found := case.findings()) is not None:
+            findings[name] = found
+    if findings:
+        report(findings)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,146 @@
+"""The choice among the plans of a race, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from frostline.budget import GOALS, Budget
+from frostline.card import plan_in_words
+from frostline.race import Entry, Race
+from frostline.runner.statistics import Difference, compare
+from frostline.tasks import Task
+
+_PRICES: Mapping[str, Callable[[Entry], float]] = {
+    "cheapest": lambda entry: entry.proposal.cost.price,
+    "smallest": lambda entry: entry.proposal.cost.stored,
+    "fastest": lambda entry: entry.proposal.cost.latency,
+    "best": lambda entry: -entry.value,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """Which plan was chosen and why.
+
+    Args:
+        chosen: the plan's entry in the last rung.
+        best: the best entry on validation.
+        against_best: by trial id, how far each plan is from the best on validation, in points.
+        good_enough: ids of the trials that are shown to lie within the margin of the best.
+        why: the reasons, a sentence each.
+    """
+
+    chosen: Entry
+    best: Entry
+    against_best: Mapping[str, Difference]
+    good_enough: tuple[str, ...]
+    why: tuple[str, ...]
+
+
+def decide(race: Race, task: Task, budget: Budget, *, depth: int, seed: int = 0) -> Decision:
+    """Choose among the plans that were tried on the whole budget, by validation alone.
+
+    A plan is good enough if the 95% interval of its difference to the best one lies above minus the margin.
+
+    Args:
+        race: how it went.
+        task: for the labels of the validation rows.
+        budget: margin and goal.
+        depth: of the whole encoder.
+        seed: of the bootstrap.
+    """
+    assert task.validation is not None  # noqa: S101 (a race needs one, and says so)
+    rows, metric, final = task.validation, task.metrics[0], race.final
+    best = final[0]
+    against = {
+        entry.spec.id: compare(
+            rows.labels,
+            entry.result.predictions["validation"],
+            best.result.predictions["validation"],
+            metric,
+            groups=rows.groups,
+            seed=seed,
+        )
+        for entry in final
+    }
+    fine = [entry for entry in final if entry is best or against[entry.spec.id].low > -budget.margin]
+    price = _PRICES[budget.goal]
+    chosen = best if budget.goal == "best" else min(fine, key=lambda entry: (price(entry), -entry.value))
+    cheaper = [entry for entry in final if price(entry) < price(best)]
+    return Decision(
+        chosen=chosen,
+        best=best,
+        against_best=against,
+        good_enough=tuple(entry.spec.id for entry in fine),
+        why=tuple(_reasons(chosen, best, fine, cheaper, against, budget, metric, len(rows), depth)),
+    )
+
+
+def _reasons(
+    chosen: Entry,
+    best: Entry,
+    fine: list[Entry],
+    cheaper: list[Entry],
+    against: Mapping[str, Difference],
+    budget: Budget,
+    metric: str,
+    rows: int,
+    depth: int,
+) -> list[str]:
+    plan = chosen.proposal.plan
+    said = [f"{chosen.name}: {plan_in_words(plan, depth)}."]
+    if plan.because:
+        said.append(f"Proposed because {plan.because} ({', '.join(chosen.proposal.sources)}).")
+    if budget.goal == "best":
+        said.append(f"It is the best of {len(against)} plans on validation.")
+    elif chosen is not best:
+        gap = against[chosen.spec.id]
+        said.append(
+            f"It is {GOALS[budget.goal]} of the {len(fine)} plans that are shown to be within {budget.margin:g} points "
+            f"of the best one, {best.name}: {gap} points of {metric} on {rows:,} validation rows."
+        )
+    elif len(fine) == 1 and any(against[entry.spec.id].high >= -budget.margin for entry in cheaper):
+        said.append(
+            f"It is the best on validation; {rows:,} rows are too few to show that any cheaper plan is within "
+            f"{budget.margin:g} points of it, so it is taken. More validation rows, or a larger --margin, may show one."
+        )
+    elif len(fine) == 1 and cheaper:
+        said.append(
+            f"It is the best on validation; every cheaper plan is shown to be more than {budget.margin:g} points worse."
+        )
+    else:
+        said.append(f"It is the best on validation, and {GOALS[budget.goal]} of those that are good enough.")
+    return said
+
+
+def given_up(chosen: Entry, other: Entry, name: str, difference: Difference | None, metric: str) -> str:
+    """What choosing one plan and not another costs and saves, in a sentence."""
+    mine, theirs = chosen.proposal.cost, other.proposal.cost
+    quality = "" if difference is None else f"{difference} points of test {metric}; "
+    return (
+        f"against {name} {other.name}: {quality}tuning takes {_share(mine.price, theirs.price)} of its arithmetic, "
+        f"{mine.trainable:,} parameters train in place of {theirs.trainable:,}, a prediction takes "
+        f"{_share(mine.latency, theirs.latency)} of its time"
+    )
+
+
+def _share(mine: float, theirs: float) -> str:
+    if theirs <= 0:
+        return "100%"
+    return f"{100 * mine / theirs:.0f}%" if mine <= 2 * theirs else f"{mine / theirs:.1f} times"
+
+
+def as_json(decision: Decision) -> dict[str, Any]:
+    """The decision as plain JSON values."""
+    return {
+        "chosen": decision.chosen.spec.id,
+        "best": decision.best.spec.id,
+        "good_enough": list(decision.good_enough),
+        "against_best": {
+            trial: {"points": gap.value, "low": gap.low, "high": gap.high}
+            for trial, gap in decision.against_best.items()
+        },
+        "why": list(decision.why),
+    }

@@ -1,0 +1,116 @@
+"""Plan: measure an encoder on a task, time a few steps, and propose plans with their costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from frostline.budget import Budget, within
+from frostline.calibration import calibrate
+from frostline.checkpoint import load_encoder
+from frostline.cost import Costs, Workload
+from frostline.encoder import Encoder
+from frostline.measured_rows import DEFAULT_SCORES
+from frostline.measurement import measure
+from frostline.proposals import NEEDED_SCORES, Proposal, propose
+from frostline.records import FORMAT_VERSION, LayerScores, Recipe
+from frostline.scores import LAYER_SCORES
+from frostline.tasks import Task, load_task
+from frostline.train import Report
+from frostline.tuning import use_threads
+from frostline.workshop import Workshop
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plans:
+    """Plans that are worth trying, cheapest first.
+
+    Args:
+        scores: what was measured.
+        proposals: the plans, where they come from and what they cost.
+        notes: what was left out and why, a sentence each.
+    """
+
+    scores: LayerScores
+    proposals: tuple[Proposal, ...]
+    notes: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The plans as plain JSON values."""
+        return {
+            "kind": "plans",
+            "format": FORMAT_VERSION,
+            "encoder": dict(self.scores.encoder),
+            "task": dict(self.scores.task),
+            "proposals": [one.to_json() for one in self.proposals],
+            "notes": list(self.notes),
+        }
+
+
+def plan(
+    encoder: Encoder | str | Path | None = None,
+    task: Task | Any = None,
+    *,
+    budget: Budget | None = None,
+    recipe: Recipe | None = None,
+    allow_frostline_only: bool = False,
+    report: Report | None = None,
+) -> Plans:
+    """Plans for an encoder and a task, with what each costs on this machine; nothing is tuned.
+
+    Args:
+        encoder: an Encoder, a folder, a hub id, or None for the embedded default.
+        task: a Task, a file, preset name, hub id, DataFrame or Dataset, or None for the embedded default.
+        budget: limits that plans have to keep.
+        recipe: epochs and batch of a complete trial.
+        allow_frostline_only: also plans whose models transformers alone cannot load.
+        report: told how far things are.
+    """
+    recipe = recipe or Recipe()
+    task = task if isinstance(task, Task) else load_task("movies" if task is None else task, seed=recipe.seed)
+    encoder = encoder if isinstance(encoder, Encoder) else load_encoder(encoder)
+    with use_threads(recipe.threads):
+        recipe = replace(recipe, threads=torch.get_num_threads())
+        scores = measure_for_plans(encoder, task, recipe, report=report)
+        load = workload(Workshop(encoder, task, max_length=recipe.max_length))
+        costs = Costs(encoder.config, load, recipe, speed=calibrate(encoder, load, recipe))
+        proposals, notes = propose(scores, costs, allow_frostline_only=allow_frostline_only, seed=recipe.seed)
+        kept, more = within(proposals, budget or Budget())
+    return Plans(scores=scores, proposals=tuple(kept), notes=(*notes, *more))
+
+
+def measure_for_plans(encoder: Encoder, task: Task, recipe: Recipe, *, report: Report | None = None) -> LayerScores:
+    """The usual layer scores and those that strategies need, as far as the task has them."""
+    return measure(
+        encoder,
+        task,
+        scores=_fitting([*DEFAULT_SCORES, *NEEDED_SCORES], task),
+        max_length=recipe.max_length,
+        seed=recipe.seed,
+        progress=report,
+    )
+
+
+def workload(workshop: Workshop) -> Workload:
+    """The texts of a workshop's task that are seen before the choice, as far as costs depend on them."""
+    task = workshop.task
+    train, offsets = workshop.tokens("train")
+    others = train.lengths[:0] if task.validation is None else workshop.tokens("validation")[0].lengths
+    return Workload(
+        train=train.lengths,
+        others=np.asarray(others),
+        outputs=len(task.label_names) if task.kind == "classification" else 1,
+        kind=task.kind,
+        texts_per_row=1.0 if offsets is None else len(train) / (len(offsets) - 1),
+    )
+
+
+def _fitting(names: Sequence[str], task: Task) -> list[str]:
+    """The scores that make sense for this kind of task."""
+    is_number = task.kind == "regression"
+    return [name for name in dict.fromkeys(names) if not (is_number and LAYER_SCORES[name].needs == "classes")]

@@ -1,0 +1,130 @@
+"""Plans that are worth trying on a task: every strategy applied to what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from frostline.cost import Cost
+from frostline.errors import OptionError
+from frostline.methods import METHODS
+from frostline.records import LayerScores, Plan
+from frostline.strategies import STRATEGIES
+
+if TYPE_CHECKING:
+    from frostline.cost import Costs
+
+PROBE = "probe.linear"  # the layer score that says how good a plan that tunes no layer will be
+NEEDED_SCORES = ("variability", "fisher", PROBE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proposal:
+    """A plan, where it comes from and what it costs."""
+
+    plan: Plan
+    sources: tuple[str, ...]
+    cost: Cost
+
+    def to_json(self) -> dict[str, Any]:
+        """The proposal as plain JSON values."""
+        return {"plan": self.plan.to_json(), "sources": list(self.sources), "cost": self.cost.to_json()}
+
+
+def propose(
+    scores: LayerScores, costs: Costs, *, allow_frostline_only: bool = False, seed: int = 0
+) -> tuple[list[Proposal], list[str]]:
+    """Plans for a race with their costs, cheapest first, and what was left out and why.
+
+    Args:
+        scores: measured; the strategies' own and the linear probe's.
+        costs: of plans on this encoder and task.
+        allow_frostline_only: take part also what transformers cannot load.
+        seed: of strategies that draw.
+    """
+    found: dict[str, tuple[Plan, list[str]]] = {}
+    for plan, source in [*_by_strategy(scores, seed), *_by_method(scores.depth), *_probes(scores)]:
+        key = _identity(plan)
+        if key in found:
+            found[key][1].append(source)
+        else:
+            found[key] = (plan, [source])
+    notes = []
+    made = [_proposal(plan, sources, costs.of(plan)) for plan, sources in found.values()]
+    if not allow_frostline_only:
+        left = [one for one in made if not one.cost.stock]
+        made = [one for one in made if one.cost.stock]
+        if left:
+            names = ", ".join(dict.fromkeys(one.plan.method for one in left))
+            notes.append(
+                f"{len(left)} plans whose models only Frostline can load ({names}) do not take part; "
+                "--allow-frostline-only lets them"
+            )
+    kept = [one for one in made if not any(_dominates(other, one, scores) for other in made if other is not one)]
+    if len(kept) < len(made):
+        notes.append(f"{len(made) - len(kept)} plans are left out: another one does more at no higher cost")
+    return sorted(kept, key=lambda one: (one.cost.price, one.cost.trainable)), notes
+
+
+def _by_strategy(scores: LayerScores, seed: int) -> list[tuple[Plan, str]]:
+    found = []
+    for name, strategy in STRATEGIES.items():
+        for options in strategy.proposed(scores.depth):
+            if any(score not in scores.scores for score in strategy.scores(options)):
+                options = {**options, "score": PROBE}  # numbers to predict have no classes to be specialised in
+            words = ",".join(f"{key}={_word(value)}" for key, value in options.items())
+            try:
+                plan = strategy.plan(scores.depth, scores, options, seed=seed)
+            except OptionError:
+                continue  # best-up where the last layer is the best: there is no such plan
+            found.append((plan, f"{name}:{words}" if words else name))
+    return found
+
+
+def _by_method(depth: int) -> list[tuple[Plan, str]]:
+    """Every other method on all layers."""
+    everything = Plan.span(1, depth, depth)
+    return [
+        (replace(everything, method=name, because=f"{method.summary.rstrip('.')}: on all layers"), name)
+        for name, method in METHODS.items()
+        if name != "full"
+    ]
+
+
+def _probes(scores: LayerScores) -> list[tuple[Plan, str]]:
+    """No layer tuned: the head alone, on each layer."""
+    return [
+        (Plan(layers=(), head=layer, because=f"no layer is tuned; the head reads layer {layer}"), "head only")
+        for layer in range(1, scores.depth + 1)
+    ]
+
+
+def _proposal(plan: Plan, sources: Sequence[str], cost: Cost) -> Proposal:
+    return Proposal(plan=plan, sources=tuple(dict.fromkeys(sources)), cost=cost)
+
+
+def _dominates(better: Proposal, worse: Proposal, scores: LayerScores) -> bool:
+    """Whether nothing speaks for the worse one: it costs no less, and is known or bound to do no better."""
+    if not _is_no_dearer(better.cost, worse.cost):
+        return False
+    if not better.plan.layers and not worse.plan.layers:
+        if PROBE not in scores.scores:
+            return False
+        mine, theirs = (scores[PROBE].values[one.plan.head] for one in (better, worse))
+        is_better = mine is not None and theirs is not None and mine >= theirs
+        return is_better and (better.plan.head < worse.plan.head or mine != theirs)
+    same_way = (better.plan.method, better.plan.head) == (worse.plan.method, worse.plan.head)
+    return same_way and bool(worse.plan.layers) and set(better.plan.layers) > set(worse.plan.layers)
+
+
+def _is_no_dearer(one: Cost, other: Cost) -> bool:
+    return one.price <= other.price and one.latency <= other.latency and one.memory <= other.memory
+
+
+def _identity(plan: Plan) -> str:
+    return str(sorted({**plan.to_json(), "because": ""}.items()))
+
+
+def _word(value: object) -> str:
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)

@@ -1,0 +1,248 @@
+"""The race: many plans in, a few thoroughly tried ones out.
+
+Successive halving: all plans train on a small budget, the better ones on three times as much, and the best on all of
+it. A budget is a number of training rows and epochs with a complete schedule of its own, so that what is compared is
+always a finished model. The simple baselines stay in to the end, as what the choice is compared with.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from frostline.proposals import Proposal
+from frostline.rates import typical_rate
+from frostline.records import Recipe, TrialResult, TrialSpec
+from frostline.runner.trials import InProcess, make_spec
+from frostline.tasks.metrics import METRICS
+
+SHARES = (1 / 9, 1 / 3, 1.0)  # of the whole budget that each rung has
+_LEAST_ROWS = 100  # of a rung: below that, a comparison is a lottery
+_KEPT = 3  # one in so many goes on
+_IN_FINAL = 2  # besides the baselines
+_OTHER_RATES = (2.0,)  # times the usual rate; the best plans of the last but one rung try them too
+_HEAD_ONLY_EPOCHS = 10  # times as many: a head alone learns slowly, and costs next to nothing
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rung:
+    """One round: how much each plan may train on."""
+
+    number: int
+    train_rows: int
+    epochs: int
+    share: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """A plan's trial in a rung, with the best of the learning rates that were tried."""
+
+    proposal: Proposal
+    rung: Rung
+    spec: TrialSpec
+    result: TrialResult
+    value: float  # the metric on validation, the higher the better whatever the metric
+    seconds: float  # of all its trials in this rung
+
+    @property
+    def name(self) -> str:
+        """How tables call it."""
+        plan = self.proposal.plan
+        return str(plan) if plan.method == "full" else f"{plan} {plan.method}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Race:
+    """How a race went: the entries of each rung, best first, and which plans stayed in as baselines."""
+
+    rungs: tuple[tuple[Entry, ...], ...]
+    baselines: Mapping[str, str]  # what it is -> the trial's id in the last rung
+    failed: tuple[str, ...]  # trials that diverged, a line each
+    notes: tuple[str, ...]
+    seconds: float
+
+    @property
+    def final(self) -> tuple[Entry, ...]:
+        """The entries that were tried on the whole budget."""
+        return self.rungs[-1]
+
+
+Tell = Callable[[Rung, Sequence[Entry], int], None]  # the rung, its entries so far, how many there will be
+
+
+def make_rungs(rows: int, epochs: int) -> list[Rung]:
+    """The rounds for so many training rows and epochs; small data skip the first ones."""
+    rungs: list[Rung] = []
+    for share in SHARES:
+        visits = share * rows * epochs
+        passes = max(1, round(visits / rows)) if share < 1 else epochs
+        count = min(rows, round(visits / passes))
+        if count >= min(rows, _LEAST_ROWS) or share == 1:
+            rungs.append(Rung(number=len(rungs) + 1, train_rows=count, epochs=passes, share=share))
+    return rungs
+
+
+def race(
+    executor: InProcess,
+    proposals: Sequence[Proposal],
+    recipe: Recipe,
+    *,
+    deadline: float | None = None,
+    tell: Tell | None = None,
+) -> Race:
+    """Race plans on a task; trials that are in the store are not run again.
+
+    Args:
+        executor: runs trials, and has the workshop and the store.
+        proposals: the plans.
+        recipe: epochs of the last rung, batch, seed and so on; its learning rate, if any, is every plan's.
+        deadline: when to stop starting trials, by `time.monotonic`; each rung tries its cheapest plans first.
+        tell: told after every trial.
+    """
+    started = time.perf_counter()
+    rounds = _Rounds(executor=executor, recipe=recipe, deadline=deadline, tell=tell)
+    rungs = make_rungs(len(executor.workshop.task.train), recipe.epochs)
+    runners = sorted(proposals, key=_price)
+    for rung in rungs:
+        ranked = rounds.run(rung, runners, try_rates=rung.share < 1 and rungs[rung.number].share == 1)
+        if rung.share < 1 and ranked:
+            runners = _survivors(ranked, rungs[rung.number].share)
+    return Race(
+        rungs=tuple(rounds.done),
+        baselines=_baselines(rounds.done[-1]) if rounds.done else {},
+        failed=tuple(rounds.failed),
+        notes=tuple(rounds.notes),
+        seconds=round(time.perf_counter() - started, 3),
+    )
+
+
+@dataclass(kw_only=True)
+class _Rounds:
+    """The rounds of one race, one after the other."""
+
+    executor: InProcess
+    recipe: Recipe
+    deadline: float | None
+    tell: Tell | None
+    factors: dict[str, float] = field(default_factory=dict)  # the better learning rate, times the usual one
+    done: list[tuple[Entry, ...]] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def run(self, rung: Rung, runners: Sequence[Proposal], *, try_rates: bool) -> list[Entry]:
+        """The entries of a round, best first."""
+        entries: list[Entry] = []
+        for runner in runners:
+            if self._is_over() and (entries or self.done):
+                self.notes.append(f"time is up: round {rung.number} tried {len(entries)} of {len(runners)} plans")
+                break
+            entries += self._enter(runner, rung, self.factors.get(_key(runner), 1.0))
+            self._tell(rung, entries, len(runners))
+        if try_rates and self.recipe.learning_rate is None:
+            for entry in _ranked(entries)[:_IN_FINAL]:
+                for factor in _OTHER_RATES:
+                    if self._is_over():
+                        break
+                    entries = self._with_other_rate(entries, entry, rung, factor)
+                    self._tell(rung, entries, len(runners))
+        ranked = _ranked(entries)
+        if ranked:
+            self.done.append(tuple(ranked))
+        return ranked
+
+    def _with_other_rate(self, entries: list[Entry], entry: Entry, rung: Rung, factor: float) -> list[Entry]:
+        """The entries after one of them has tried another learning rate, and kept it if it was better."""
+        for tried in self._enter(entry.proposal, rung, factor):
+            if is_better := tried.value > entry.value:
+                self.factors[_key(entry.proposal)] = factor
+            both = replace(tried if is_better else entry, seconds=tried.seconds + entry.seconds)
+            return [*(one for one in entries if one is not entry), both]
+        return entries
+
+    def _enter(self, proposal: Proposal, rung: Rung, factor: float) -> list[Entry]:
+        """A plan's trial; nothing where it has failed."""
+        metric = METRICS[self.executor.workshop.task.metrics[0]]
+        spec = trial_of(self.executor, proposal, rung, self.recipe, factor)
+        (result,) = self.executor.run([spec], keep=rung.share == 1)
+        if result.status == "failed":
+            self.failed.append(f"{proposal.plan} at {spec.recipe.learning_rate:g}: {result.reason}")
+            return []
+        value = result.metrics["validation"][metric.name] * (1 if metric.higher_is_better else -1)
+        seconds = sum(result.seconds.values())
+        return [Entry(proposal=proposal, rung=rung, spec=spec, result=result, value=value, seconds=seconds)]
+
+    def _is_over(self) -> bool:
+        return self.deadline is not None and time.monotonic() > self.deadline
+
+    def _tell(self, rung: Rung, entries: Sequence[Entry], total: int) -> None:
+        if self.tell is not None:
+            self.tell(rung, _ranked(entries), total)
+
+
+def trial_of(executor: InProcess, proposal: Proposal, rung: Rung, recipe: Recipe, factor: float = 1.0) -> TrialSpec:
+    """The trial of a plan in a round.
+
+    Args:
+        executor: has the workshop.
+        proposal: the plan.
+        rung: rows and epochs.
+        recipe: everything else.
+        factor: times the plan's usual learning rate, unless the recipe has one.
+    """
+    workshop, plan = executor.workshop, proposal.plan
+    rate = recipe.learning_rate or factor * typical_rate(plan, workshop.encoder.width)
+    epochs = rung.epochs * (1 if plan.layers else _HEAD_ONLY_EPOCHS)
+    return make_spec(workshop, plan, replace(recipe, learning_rate=rate, epochs=epochs), train_rows=rung.train_rows)
+
+
+def _key(proposal: Proposal) -> str:
+    return str(sorted(proposal.plan.to_json().items()))
+
+
+def _ranked(entries: Sequence[Entry]) -> list[Entry]:
+    """The best first; of equals the cheaper one."""
+    return sorted(entries, key=lambda entry: (-entry.value, _price(entry.proposal)))
+
+
+def _survivors(ranked: Sequence[Entry], share: float) -> list[Proposal]:
+    """The plans that go on: the best third, and of each kind of baseline the best."""
+    count = _IN_FINAL if share == 1 else max(_IN_FINAL + 1, -(-len(ranked) // _KEPT))
+    chosen = [entry.proposal for entry in ranked[:count]]
+    for kind in BASELINES.values():
+        found = [entry.proposal for entry in ranked if kind(entry.proposal)]
+        chosen += [one for one in found[:1] if one not in chosen]
+    return sorted(chosen, key=_price)
+
+
+def _is_full(proposal: Proposal) -> bool:
+    return proposal.plan.embeddings and "full" in proposal.sources
+
+
+def _is_top_k(proposal: Proposal) -> bool:
+    return any(source.startswith("top-k") for source in proposal.sources)
+
+
+def _is_head_only(proposal: Proposal) -> bool:
+    return not proposal.plan.layers
+
+
+BASELINES: Mapping[str, Callable[[Proposal], bool]] = {
+    "full fine-tuning": _is_full,
+    "the last layers": _is_top_k,
+    "the head only": _is_head_only,
+}
+
+
+def _baselines(final: Sequence[Entry]) -> dict[str, str]:
+    found = {}
+    for name, is_kind in BASELINES.items():
+        entries = [entry for entry in final if is_kind(entry.proposal)]
+        if entries:
+            found[name] = entries[0].spec.id
+    return found
+
+
+def _price(proposal: Proposal) -> float:
+    return proposal.cost.price

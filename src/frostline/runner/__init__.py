@@ -1,0 +1,1 @@
+"""Trials: their store, what executes them, and the statistics over their results."""

@@ -1,0 +1,424 @@
+"""Run: from a labelled file to a tuned model, choosing the layers itself.
+
+Everything that is not finished lies in one folder inside the run's own, so that a run that was stopped goes on where it
+was, and a finished one is moved into place as a whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from frostline import folders
+from frostline.budget import Budget, fitting_time, within
+from frostline.calibration import Speed, calibrate
+from frostline.checkpoint import load_encoder
+from frostline.cost import Costs
+from frostline.decision import Decision, as_json, decide, given_up
+from frostline.encoder import Encoder
+from frostline.errors import DataError, OptionError
+from frostline.examples import frozen_at
+from frostline.export import save
+from frostline.planning import measure_for_plans, workload
+from frostline.proposals import Proposal, propose
+from frostline.race import Entry, Race, Tell, race
+from frostline.records import FORMAT_VERSION, LayerScores, Recipe
+from frostline.report import write_page
+from frostline.runner.statistics import Difference, compare, interval
+from frostline.runner.store import Store
+from frostline.runner.trials import InProcess, guesses
+from frostline.tasks import Task, load_task
+from frostline.tasks.splits import sample
+from frostline.train import Report, judge
+from frostline.tuned import Tuned
+from frostline.tuning import use_threads
+from frostline.workshop import Workshop
+
+DEFAULT_OUTPUT = "frostline-run"
+_STORE, _IDENTITY, _SCORES, _SPEED = "store.sqlite", "run.json", "scores.json", "speed.json"
+_CHOICE = "the choice"
+_EXAMPLE = {"train": 2000, "validation": 1000, "test": 2000}
+Announce = Callable[[str], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judged:
+    """How good a model is on the test rows.
+
+    Args:
+        name: what it is: the choice, or a baseline.
+        entry: its entry in the race.
+        metrics: by name.
+        low: lower end of the 95% interval of the deciding metric.
+        high: its upper end.
+        choice_minus_it: how much better the choice is, in points; None for the choice itself.
+    """
+
+    name: str
+    entry: Entry
+    metrics: Mapping[str, float]
+    low: float
+    high: float
+    choice_minus_it: Difference | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """What a run found.
+
+    Args:
+        scores: what was measured.
+        proposals: the plans and their costs.
+        race: how they did.
+        decision: which was chosen and why.
+        tests: the choice and the baselines on the test rows.
+        tuned: the model.
+        budget: limits and goal.
+        notes: everything that is worth knowing, a sentence each.
+        seconds: of measuring, preparing, racing and testing.
+        folder: where it was saved.
+    """
+
+    scores: LayerScores
+    proposals: tuple[Proposal, ...]
+    race: Race
+    decision: Decision
+    tests: tuple[Judged, ...]
+    tuned: Tuned
+    budget: Budget
+    notes: tuple[str, ...]
+    seconds: Mapping[str, float]
+    folder: Path
+
+    @property
+    def given_up(self) -> tuple[str, ...]:
+        """What choosing this plan costs and saves against each baseline, a sentence each."""
+        chosen, metric = self.decision.chosen, self.tuned.task.metrics[0]
+        others = [(test.entry, test.name, test.choice_minus_it) for test in self.tests]
+        if not others:
+            by_id = {entry.spec.id: entry for entry in self.race.final}
+            others = [(by_id[trial], name, None) for name, trial in self.race.baselines.items()]
+        return tuple(
+            given_up(chosen, entry, name, difference, metric)
+            for entry, name, difference in others
+            if entry is not chosen
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The run as plain JSON values."""
+        return {
+            "kind": "run",
+            "format": FORMAT_VERSION,
+            "encoder": dict(self.scores.encoder),
+            "task": dict(self.scores.task),
+            "plan": self.tuned.plan.to_json(),
+            "recipe": self.tuned.recipe.to_json(),
+            "budget": self.budget.to_json(),
+            "decision": as_json(self.decision),
+            "given_up": list(self.given_up),
+            "tests": [
+                {
+                    "name": test.name,
+                    "trial": test.entry.spec.id,
+                    "metrics": dict(test.metrics),
+                    "low": test.low,
+                    "high": test.high,
+                    "choice_minus_it": None if test.choice_minus_it is None else asdict(test.choice_minus_it),
+                }
+                for test in self.tests
+            ],
+            "race": [[_entry_json(entry) for entry in rung] for rung in self.race.rungs],
+            "failed": list(self.race.failed),
+            "proposals": [one.to_json() for one in self.proposals],
+            "notes": list(self.notes),
+            "seconds": dict(self.seconds),
+        }
+
+
+def _entry_json(entry: Entry) -> dict[str, Any]:
+    return {
+        "trial": entry.spec.id,
+        "plan": entry.proposal.plan.to_json(),
+        "sources": list(entry.proposal.sources),
+        "train_rows": entry.rung.train_rows,
+        "epochs": entry.spec.recipe.epochs,
+        "learning_rate": entry.spec.recipe.learning_rate,
+        "validation": dict(entry.result.metrics["validation"]),
+        "seconds": round(entry.seconds, 3),
+    }
+
+
+def run(
+    encoder: Encoder | str | Path | None = None,
+    task: Task | Any = None,
+    *,
+    output: str | Path = DEFAULT_OUTPUT,
+    overwrite: bool = False,
+    budget: Budget | None = None,
+    recipe: Recipe | None = None,
+    allow_frostline_only: bool = False,
+    cache: bool = True,
+    report: Report | None = None,
+    announce: Announce | None = None,
+    tell: Tell | None = None,
+) -> Run:
+    """Measure an encoder on a task, race plans, tune the winner and save it with the evidence.
+
+    Args:
+        encoder: an Encoder, a folder, a hub id, or None for the embedded default.
+        task: a Task, a file, preset name, hub id, DataFrame or Dataset, or None for the embedded default.
+        output: folder for the model, the page and all that was found; a run that was stopped there goes on.
+        overwrite: replace what an earlier run left in that folder.
+        budget: limits and goal; None for the cheapest plan within one point of the best.
+        recipe: epochs, batch and so on of a complete trial; a learning rate in it is every plan's.
+        allow_frostline_only: let plans take part whose models transformers alone cannot load.
+        cache: keep frozen states on disk.
+        report: told how far things are.
+        announce: told what happens, a line each.
+        tell: told how the race stands.
+    """
+    folder, recipe, budget = Path(output), recipe or Recipe(), budget or Budget()
+    folders.check_output(folder, overwrite=overwrite, resume=(folder / folders.CHECKPOINTS).is_dir() and not overwrite)
+    if not isinstance(task, Task):
+        task = example_task(seed=recipe.seed) if task is None else load_task(task, seed=recipe.seed)
+    check_task(task)
+    encoder = encoder if isinstance(encoder, Encoder) else load_encoder(encoder)
+    with use_threads(recipe.threads):
+        recipe = replace(recipe, threads=torch.get_num_threads())
+        running = _Running(
+            folder=folder,
+            encoder=encoder,
+            task=task,
+            recipe=recipe,
+            budget=budget,
+            allow_frostline_only=allow_frostline_only,
+            cache=cache,
+            report=report or (lambda what, done, total: None),
+            announce=announce or (lambda line: None),
+            tell=tell,
+        )
+        running.claim(overwrite=overwrite)
+        return running.all()
+
+
+def example_task(*, seed: int = 0) -> Task:
+    """A part of the embedded data, small enough for a first run of a few minutes."""
+    task = load_task("movies", seed=seed)
+    parts = {name: sample(task.splits[name], count, seed=seed) for name, count in _EXAMPLE.items()}
+    note = f"a sample of {', '.join(f'{len(part):,} {name}' for name, part in parts.items())} rows"
+    return replace(
+        task, train=parts["train"], validation=parts["validation"], test=parts["test"], notes=(*task.notes, note)
+    )
+
+
+def check_task(task: Task) -> None:
+    """Refuse a task that no choice can be made on."""
+    if task.validation is None:
+        raise DataError(f"{task.name}: has no validation rows, and plans are chosen on them; give --validation")
+
+
+@dataclass(kw_only=True)
+class _Running:
+    """A run that is going on."""
+
+    folder: Path
+    encoder: Encoder
+    task: Task
+    recipe: Recipe
+    budget: Budget
+    allow_frostline_only: bool
+    cache: bool
+    report: Report
+    announce: Announce
+    tell: Tell | None
+
+    @property
+    def place(self) -> Path:
+        """Where everything lies until the run is over."""
+        return self.folder / folders.CHECKPOINTS
+
+    def claim(self, *, overwrite: bool) -> None:
+        """Start in the folder, or go on with the run that was stopped there; refuse another one's."""
+        said = [
+            self.encoder.revision,
+            self.task.fingerprint,
+            self.task.metrics,
+            self.recipe.to_json(),
+            self.budget.to_json(),
+            self.allow_frostline_only,
+        ]
+        identity = hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+        if overwrite:
+            shutil.rmtree(self.place, ignore_errors=True)
+        known = _read_json(self.place / _IDENTITY)
+        if self.place.is_dir() and known != {"run": identity}:
+            raise OptionError(
+                f"{self.folder}: holds a run that was stopped and had other data, model or options; say --overwrite to "
+                "start anew, or give another --output"
+            )
+        if known is not None:
+            self.announce(f"going on with the run that was stopped in {self.folder}")
+        self.place.mkdir(parents=True, exist_ok=True)
+        folders.write_json(self.place / _IDENTITY, {"run": identity})
+
+    def all(self) -> Run:
+        """Everything, from measuring to saving."""
+        clock = _Clock()
+        scores = self._measure()
+        clock.lap("measuring")
+        workshop = Workshop(
+            self.encoder,
+            self.task,
+            max_length=self.recipe.max_length,
+            dtype=self.recipe.cache_dtype,
+            keep=self.cache,
+            report=self.report,
+        )
+        costs = Costs(self.encoder.config, workload(workshop), self.recipe, speed=self._speed(workshop))
+        proposals, notes = propose(scores, costs, allow_frostline_only=self.allow_frostline_only, seed=self.recipe.seed)
+        proposals, more = within(proposals, self.budget)
+        notes += more
+        clock.lap("planning")
+        workshop.freeze(costs.frozen_at(one.plan for one in proposals), ["train", "validation"])
+        clock.lap("frozen states")
+        deadline = None
+        if self.budget.minutes is not None:
+            left = 60 * self.budget.minutes - clock.total
+            proposals, more = fitting_time(proposals, left)
+            notes += more
+            deadline = time.monotonic() + left
+        for note in notes:
+            self.announce(f"note: {note}")
+        with Store(self.place / _STORE) as store:
+            executor = InProcess(workshop, store, report=self.report)
+            found = race(executor, proposals, self.recipe, deadline=deadline, tell=self.tell)
+            clock.lap("race")
+            if not found.rungs:
+                raise OptionError(f"every trial failed: {'; '.join(found.failed[:3])}; try a lower --learning-rate")
+            decision = decide(found, self.task, self.budget, depth=self.encoder.depth, seed=self.recipe.seed)
+            tests, tuned = self._test(executor, found, decision)
+            clock.lap("testing")
+        made = Run(
+            scores=scores,
+            proposals=tuple(proposals),
+            race=found,
+            decision=decision,
+            tests=tuple(tests),
+            tuned=tuned,
+            budget=self.budget,
+            notes=tuple(dict.fromkeys([*notes, *found.notes, *tuned.notes, *workshop.notes])),
+            seconds=clock.laps,
+            folder=self.folder,
+        )
+        self._save(made)
+        return made
+
+    def _measure(self) -> LayerScores:
+        """Measured now, or by the run that was stopped."""
+        known = _read_json(self.place / _SCORES)
+        if known is not None:
+            return LayerScores.from_json(known)
+        scores = measure_for_plans(self.encoder, self.task, self.recipe, report=self.report)
+        folders.write_json(self.place / _SCORES, scores.to_json())
+        return scores
+
+    def _speed(self, workshop: Workshop) -> Speed:
+        known = _read_json(self.place / _SPEED)
+        if known is not None:
+            return Speed(**known)
+        self.report("timing a few steps", 0, 1)
+        speed = calibrate(self.encoder, workload(workshop), self.recipe)
+        folders.write_json(self.place / _SPEED, asdict(speed))
+        return speed
+
+    def _test(self, executor: InProcess, found: Race, decision: Decision) -> tuple[list[Judged], Tuned]:
+        """The choice and the baselines on the test rows, which are read here and nowhere else."""
+        chosen, task = decision.chosen, self.task
+        tuned = executor.model(chosen.spec)
+        if task.test is None:
+            return [], tuned
+        by_id = {entry.spec.id: entry for entry in found.final}
+        wanted = {_CHOICE: chosen, **{name: by_id[trial] for name, trial in found.baselines.items()}}
+        models = {entry.spec.id: executor.model(entry.spec) for entry in wanted.values() if entry is not chosen}
+        models[chosen.spec.id] = tuned
+        starts = [at for model in models.values() if (at := frozen_at(model.tunable)) is not None]
+        executor.workshop.freeze(starts, ["test"])
+        outputs = {}
+        for trial, model in models.items():
+            outputs[trial] = executor.workshop.examples(model.tunable, "test").outputs(model.tunable)
+        judged = [self._judge(name, entry, chosen, outputs) for name, entry in wanted.items()]
+        tuned = replace(
+            tuned,
+            metrics={**tuned.metrics, "test": judged[0].metrics},
+            outputs={**tuned.outputs, "test": outputs[chosen.spec.id]},
+        )
+        return judged, tuned
+
+    def _judge(self, name: str, entry: Entry, chosen: Entry, outputs: Mapping[str, torch.Tensor]) -> Judged:
+        """How good one model is on the test rows, and how much better the choice is."""
+        task, rows = self.task, self.task.test
+        assert rows is not None  # noqa: S101 (asked only where there are test rows)
+        said = {trial: guesses(found, task.kind) for trial, found in outputs.items()}
+        metric, mine = task.metrics[0], said[entry.spec.id]
+        low, high = interval(rows.labels, mine, metric, groups=rows.groups, seed=self.recipe.seed)
+        difference = None
+        if entry is not chosen:
+            best = said[chosen.spec.id]
+            difference = compare(rows.labels, best, mine, metric, groups=rows.groups, seed=self.recipe.seed)
+        return Judged(
+            name=name,
+            entry=entry,
+            metrics=judge(outputs[entry.spec.id], torch.tensor(rows.labels), task.metrics, task.kind),
+            low=low,
+            high=high,
+            choice_minus_it=difference,
+        )
+
+    def _save(self, made: Run) -> None:
+        # Copies are handed over: with the store itself, a run that is stopped while it saves would lose its trials.
+        copies = self.place / "copies"
+        shutil.rmtree(copies, ignore_errors=True)
+        copies.mkdir()
+        write_page(made, copies / "report.html")
+        with Store(self.place / _STORE) as store:
+            store.copy_to(copies / _STORE)
+        save(
+            made.tuned,
+            self.folder,
+            kind="run",
+            files={"scores.json": made.scores.to_json(), "run.json": made.to_json()},
+            moved=[copies / _STORE, copies / "report.html"],
+        )
+        shutil.rmtree(self.place, ignore_errors=True)
+
+
+class _Clock:
+    """Seconds by stage."""
+
+    def __init__(self) -> None:
+        self.laps: dict[str, float] = {}
+        self._started = self._last = time.perf_counter()
+
+    def lap(self, name: str) -> None:
+        now = time.perf_counter()
+        self.laps[name] = round(now - self._last, 3)
+        self._last = now
+
+    @property
+    def total(self) -> float:
+        return time.perf_counter() - self._started
+
+
+def _read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
