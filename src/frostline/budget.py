@@ -76,6 +76,10 @@ class _Limit:
     def allows(self, cost: Cost) -> bool:
         return self.amount(cost) <= self.most
 
+    def excess(self, cost: Cost) -> float:
+        """By how many powers of ten it would have to be raised."""
+        return 0.0 if self.allows(cost) else log10(self.amount(cost) / self.most)
+
 
 def within(proposals: Sequence[Proposal], budget: Budget) -> tuple[list[Proposal], list[str]]:
     """The plans that the limits leave, and what each limit excludes; an error where none is left.
@@ -88,7 +92,7 @@ def within(proposals: Sequence[Proposal], budget: Budget) -> tuple[list[Proposal
     kept = [one for one in proposals if all(limit.allows(one.cost) for limit in limits)]
     excluded = [(limit, [one for one in proposals if not limit.allows(one.cost)]) for limit in limits]
     said = [
-        f"{limit.flag} {limit.most:g} excludes {len(some)} of {len(proposals)} plans"
+        f"{limit.flag} {_written(limit.most)} excludes {len(some)} of {len(proposals)} plans"
         + (", full fine-tuning among them" if any(one.plan.embeddings for one in some) else "")
         for limit, some in excluded
         if some
@@ -110,7 +114,7 @@ def _limits(budget: Budget) -> list[_Limit]:
 
 
 def _what_would_fit(proposals: Sequence[Proposal], limits: Sequence[_Limit]) -> str:
-    """The least that each limit would have to be, the others as they are; or what the least plan takes."""
+    """The least that one limit would have to be, the others as they are; or what the nearest plan takes of several."""
     hints = []
     for limit in limits:
         others = [other for other in limits if other is not limit]
@@ -119,8 +123,15 @@ def _what_would_fit(proposals: Sequence[Proposal], limits: Sequence[_Limit]) -> 
             hints.append(f"{limit.flag} {_rounded_up(min(amounts))}")
     if hints:
         return f"With {' or with '.join(hints)} there would be one"
-    least = [(limit.flag, min(limit.amount(one.cost) for one in proposals)) for limit in limits]
-    return f"Each alone needs at least {', '.join(f'{flag} {_rounded_up(amount)}' for flag, amount in least)}"
+    nearest = min(proposals, key=lambda one: sum(limit.excess(one.cost) for limit in limits))
+    needed = [limit for limit in limits if not limit.allows(nearest.cost)]
+    said = [f"{limit.flag} {_rounded_up(limit.amount(nearest.cost))}" for limit in needed]
+    return f"With {' and '.join(said)} together there would be one"
+
+
+def _written(value: float) -> str:
+    """The number as people write it; powers of ten would hide digits of large ones."""
+    return f"{value:,.0f}" if value >= 1e4 else f"{value:g}"
 
 
 def _rounded_up(value: float) -> str:

@@ -120,16 +120,16 @@ def given_up(chosen: Entry, other: Entry, name: str, difference: Difference | No
     mine, theirs = chosen.proposal.cost, other.proposal.cost
     quality = "" if difference is None else f"{difference} points of test {metric}; "
     return (
-        f"against {name} {other.name}: {quality}tuning takes {_share(mine.price, theirs.price)} of its arithmetic, "
+        f"against {name} {other.name}: {quality}tuning takes {_share(mine.price, theirs.price)} its arithmetic, "
         f"{mine.trainable:,} parameters train in place of {theirs.trainable:,}, a prediction takes "
-        f"{_share(mine.latency, theirs.latency)} of its time"
+        f"{_share(mine.latency, theirs.latency)} its time"
     )
 
 
 def _share(mine: float, theirs: float) -> str:
     if theirs <= 0:
-        return "100%"
-    return f"{100 * mine / theirs:.0f}%" if mine <= 2 * theirs else f"{mine / theirs:.1f} times"
+        return "100% of"
+    return f"{100 * mine / theirs:.0f}% of" if mine <= 2 * theirs else f"{mine / theirs:.1f} times"
 
 
 def as_json(decision: Decision) -> dict[str, Any]:

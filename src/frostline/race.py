@@ -34,6 +34,11 @@ class Rung:
     epochs: int
     share: float
 
+    @property
+    def rate(self) -> float:
+        """How many times the usual learning rates: with few steps, only high ones get anywhere."""
+        return round(self.share**-0.5, 1)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
@@ -192,7 +197,7 @@ def trial_of(executor: InProcess, proposal: Proposal, rung: Rung, recipe: Recipe
         factor: times the plan's usual learning rate, unless the recipe has one.
     """
     workshop, plan = executor.workshop, proposal.plan
-    rate = recipe.learning_rate or factor * typical_rate(plan, workshop.encoder.width)
+    rate = recipe.learning_rate or factor * rung.rate * typical_rate(plan, workshop.encoder.width)
     epochs = rung.epochs * (1 if plan.layers else _HEAD_ONLY_EPOCHS)
     return make_spec(workshop, plan, replace(recipe, learning_rate=rate, epochs=epochs), train_rows=rung.train_rows)
 

@@ -51,6 +51,8 @@ AllowFrostlineOnly = Annotated[
 ]
 
 _UNITS = {"": 1, "k": 1e3, "m": 1e6, "b": 1e9}
+# A comma only before three digits: elsewhere it is another country's point, and 1,5M would be read as 15M.
+_COUNT = re.compile(r"((?:\d{1,3}(?:[,_]\d{3})+|\d*)(?:\.\d*)?)\s*([kmb]?)")
 
 
 def read(
@@ -85,7 +87,7 @@ def read(
 
 def _count(words: str) -> float:
     """'5M' as a number."""
-    match = re.fullmatch(r"([\d.,_]+)\s*([kmb]?)", words.strip().lower())
+    match = _COUNT.fullmatch(words.strip().lower())
     try:
         if match is None:
             raise ValueError
