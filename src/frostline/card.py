@@ -83,7 +83,8 @@ def plan_in_words(plan: Plan, depth: int) -> str:
     frozen = [number for number in range(1, plan.head + 1) if number not in plan.layers]
     kept = [*([] if plan.embeddings else ["the embeddings"]), *([_layers(tuple(frozen))] if frozen else [])]
     stayed = f"; {' and '.join(kept)} stayed as pretrained" if kept else ""
-    dropped = f"; {_layers(tuple(range(plan.head + 1, depth + 1)))} were dropped" if plan.head < depth else ""
+    above = tuple(range(plan.head + 1, depth + 1))
+    dropped = f"; {_layers(above)} {'was' if len(above) == 1 else 'were'} dropped" if above else ""
     return f"{trained}{stayed}; the head reads layer {plan.head}{dropped}"
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from frostline.audit import count_kept
 from frostline.examples import frozen_at
 from frostline.export import is_stock
+from frostline.methods import METHODS
 from frostline.records import Plan, Recipe
 from frostline.tokens import Ints
 from frostline.train import order_of_rows
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 _BATCHES_LOOKED_AT = 200  # of an epoch; the others are taken to be like them
 _FLOAT = 4  # bytes
 _TOKENS_PER_PASS = 4096  # of a batch where nothing is trained
+_LIBRARIES = 30_000_000  # bytes of code and tables that are read when first used
+_VOCABULARY_ENTRY = 500  # bytes in a tokenizer
+_TOKEN = 16  # bytes: number and type
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,7 +141,7 @@ class Costs:
         cost = Cost(
             total=total,
             trainable=trainable,
-            stored=total if stock else trainable,
+            stored=self._stored(plan, total) if stock else trainable,
             stock=stock,
             layers=plan.head,
             forward_per_token=work.forward.of(self.epoch) / tokens,
@@ -154,6 +158,12 @@ class Costs:
             return cost
         low, seconds, high = self.speed.seconds(self, plan, cost, work)
         return replace(cost, seconds=seconds, low=low, high=high)
+
+    def _stored(self, plan: Plan, total: int) -> int:
+        """Numbers in a stock model: what a method adds and folds away at the end is not among them."""
+        if METHODS[plan.method].fold is None:
+            return total
+        return count_kept(self._tunable(replace(plan, method="full", options={})))
 
     def frozen_at(self, plans: Iterable[Plan]) -> list[tuple[int, bool]]:
         """Where the states that these plans start from lie, each once."""
@@ -199,16 +209,30 @@ class Costs:
         return kept * self.encoder.width * (2 if self.recipe.cache_dtype == "float16" else 4)
 
     def _memory(self, tunable: Tunable, trainable: int, total: int, work: Work) -> int:
-        """Bytes at the moment when most is held: the encoder twice, what training holds, and the states that are read.
+        """Bytes at the moment when most is held: the encoder twice, what trains, what runs, and what is read.
 
-        Whatever trains is there as weights, gradient, AdamW's two moments, the start, the best so far and its
-        replacement.
+        What trains has a gradient, AdamW's two moments, its start and the best so far. What runs is one layer on many
+        texts without training, or a step: all that it saves, and one layer on the way back. As freed memory is kept for
+        what comes next, it counts together with all that trains.
         """
         whole = sum(value.numel() for value in self.encoder.model.parameters())
-        trains = 5 * trainable
-        inner = int(getattr(self.config, "intermediate_size", 4 * self.encoder.width))
-        passing = _TOKENS_PER_PASS * (6 * self.encoder.width + 2 * inner)
-        training = work.saved.of(self.largest) / _FLOAT + self.largest.tokens * (2 * inner + 4 * self.encoder.width)
-        tokens = int(self.load.train.sum() + self.load.others.sum())
-        cached = self._cache(tunable)
-        return int(_FLOAT * (whole + total + trains + max(passing, training)) + cached + 16 * tokens)
+        weights = _FLOAT * (whole + total + 5 * trainable)
+        runs = max(
+            work.one_layer.of(self._largest_pass()), work.saved.of(self.largest) + work.one_layer.of(self.largest)
+        )
+        around = _LIBRARIES + _VOCABULARY_ENTRY * int(self.config.vocab_size)
+        tokens = _TOKEN * int(self.load.train.sum() + self.load.others.sum())
+        return int(weights + runs + around + tokens + self._cache(tunable))
+
+    def _largest_pass(self) -> Shape:
+        """The longest texts together, as they are run without training."""
+        lengths = np.concatenate([self.load.train, self.load.others])
+        longest = float(lengths.max())
+        texts = min(float(len(lengths)), max(1.0, _TOKENS_PER_PASS // longest))
+        return Shape(
+            batches=1,
+            texts=texts,
+            tokens=texts * longest,
+            squares=0.0 if self.is_packed else texts * longest**2,  # fused attention holds no weights
+            longest=longest,
+        )

@@ -92,23 +92,23 @@ def _reasons(
     plan = chosen.proposal.plan
     said = [f"{chosen.name}: {plan_in_words(plan, depth)}."]
     if plan.because:
-        said.append(f"Proposed because {plan.because} ({', '.join(chosen.proposal.sources)}).")
+        said.append(f"Proposed by {chosen.proposal.origins}: {plan.because}.")
     if budget.goal == "best":
         said.append(f"It is the best of {len(against)} plans on validation.")
     elif chosen is not best:
         gap = against[chosen.spec.id]
         said.append(
-            f"It is {GOALS[budget.goal]} of the {len(fine)} plans that are shown to be within {budget.margin:g} points "
+            f"It is {GOALS[budget.goal]} of the {len(fine)} plans that are shown to be within {_points(budget.margin)} "
             f"of the best one, {best.name}: {gap} points of {metric} on {rows:,} validation rows."
         )
     elif len(fine) == 1 and any(against[entry.spec.id].high >= -budget.margin for entry in cheaper):
         said.append(
             f"It is the best on validation; {rows:,} rows are too few to show that any cheaper plan is within "
-            f"{budget.margin:g} points of it, so it is taken. More validation rows, or a larger --margin, may show one."
+            f"{_points(budget.margin)} of it, so it is taken. More validation rows, or a larger --margin, may show one."
         )
     elif len(fine) == 1 and cheaper:
         said.append(
-            f"It is the best on validation; every cheaper plan is shown to be more than {budget.margin:g} points worse."
+            f"It is the best on validation; every cheaper plan is shown to be more than {_points(budget.margin)} worse."
         )
     else:
         said.append(f"It is the best on validation, and {GOALS[budget.goal]} of those that are good enough.")
@@ -120,10 +120,14 @@ def given_up(chosen: Entry, other: Entry, name: str, difference: Difference | No
     mine, theirs = chosen.proposal.cost, other.proposal.cost
     quality = "" if difference is None else f"{difference} points of test {metric}; "
     return (
-        f"against {name} {other.name}: {quality}tuning takes {_share(mine.price, theirs.price)} its arithmetic, "
-        f"{mine.trainable:,} parameters train in place of {theirs.trainable:,}, a prediction takes "
+        f"against {name} {other.proposal.plan}: {quality}tuning takes {_share(mine.price, theirs.price)} its "
+        f"arithmetic, {mine.trainable:,} parameters train in place of {theirs.trainable:,}, a prediction takes "
         f"{_share(mine.latency, theirs.latency)} its time"
     )
+
+
+def _points(count: float) -> str:
+    return "1 point" if count == 1 else f"{count:g} points"
 
 
 def _share(mine: float, theirs: float) -> str:

@@ -53,23 +53,31 @@ def save(
     check_base(tuned.tunable, tuned.base)
     building = _place_to_build(folder.absolute())
     try:
-        save_model(tuned, building / MODEL)
-        written = {
-            "plan.json": tuned.plan.to_json(),
-            "recipe.json": tuned.recipe.to_json(),
-            "result.json": tuned.to_json(),
-            **(files or {}),
-        }
-        _write_lines(building / "metrics.jsonl", tuned.trained.history)
-        _write_lines(building / "predictions.jsonl", _predictions(tuned))
-        for path in moved:
-            path.replace(building / path.name)
-        folders.write(building, kind=kind, files=written, seed=tuned.recipe.seed)
-        _move_into_place(building, folder)
-    finally:
+        _fill(building, tuned, files or {}, moved, kind=kind)
+    except BaseException:
         shutil.rmtree(building, ignore_errors=True)
-        with contextlib.suppress(OSError):
-            (folder / folders.CHECKPOINTS).rmdir()  # where it is empty
+        raise
+    # From here on an interruption leaves the place where it was built, which says that the folder is ours.
+    _move_into_place(building, folder)
+    shutil.rmtree(building, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        (folder / folders.CHECKPOINTS).rmdir()  # where it is empty
+
+
+def _fill(building: Path, tuned: Tuned, files: Mapping[str, Any], moved: Iterable[Path], *, kind: str) -> None:
+    """Write everything that a run's folder holds."""
+    save_model(tuned, building / MODEL)
+    written = {
+        "plan.json": tuned.plan.to_json(),
+        "recipe.json": tuned.recipe.to_json(),
+        "result.json": tuned.to_json(),
+        **files,
+    }
+    _write_lines(building / "metrics.jsonl", tuned.trained.history)
+    _write_lines(building / "predictions.jsonl", _predictions(tuned))
+    for path in moved:
+        path.replace(building / path.name)
+    folders.write(building, kind=kind, files=written, seed=tuned.recipe.seed)
 
 
 def is_stock(tunable: Tunable) -> bool:

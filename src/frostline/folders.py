@@ -17,6 +17,7 @@ from frostline.records import FORMAT_VERSION
 
 CHECKPOINTS = "checkpoints"  # of a run that is not over
 SAVING = f"{CHECKPOINTS}/.saving"  # a result that is being written
+RUN = f"{CHECKPOINTS}/run.json"  # says that `frostline run` was stopped here
 
 _RECORDED = ("frostline", "torch", "transformers", "numpy", "scikit-learn", "scipy")
 
@@ -37,9 +38,21 @@ def check_new(folder: Path) -> None:
         raise OptionError(f"{folder}: cannot be written ({error.strerror}); give another folder") from None
 
 
-def check_output(folder: Path, *, overwrite: bool, resume: bool) -> None:
-    """Refuse, before any long work, a folder that cannot be written or that holds a result already."""
+def check_output(folder: Path, *, overwrite: bool, resume: bool, is_run: bool = False) -> None:
+    """Refuse, before any long work, a folder that cannot be written or that holds a result already.
+
+    Args:
+        folder: to write to.
+        overwrite: whether what is there may be replaced.
+        resume: whether to go on with what is there.
+        is_run: whether it is for `frostline run`, which goes on by itself.
+    """
     check_new(folder)
+    if (folder / RUN).is_file() and not (is_run or overwrite):
+        raise OptionError(
+            f"{folder}: holds a `frostline run` that was stopped; give the same command again to go on with it, or "
+            "say --overwrite"
+        )
     if resume and overwrite:
         raise OptionError(f"{folder}: resume goes on with what is there and overwrite starts anew; say one of them")
     if (folder / CHECKPOINTS).is_dir() and not (overwrite or resume):

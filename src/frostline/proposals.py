@@ -27,6 +27,19 @@ class Proposal:
     sources: tuple[str, ...]
     cost: Cost
 
+    @property
+    def name(self) -> str:
+        """How tables call it."""
+        if not self.plan.layers:
+            return f"head only at {self.plan.head}"
+        is_full = self.plan.embeddings
+        return f"{self.plan} {self.plan.method}" if is_full or self.plan.method != "full" else str(self.plan)
+
+    @property
+    def origins(self) -> str:
+        """The strategies and methods that it comes from, without their options."""
+        return ", ".join(dict.fromkeys(source.split(":")[0] for source in self.sources))
+
     def to_json(self) -> dict[str, Any]:
         """The proposal as plain JSON values."""
         return {"plan": self.plan.to_json(), "sources": list(self.sources), "cost": self.cost.to_json()}

@@ -37,7 +37,7 @@ class Rung:
     @property
     def rate(self) -> float:
         """How many times the usual learning rates: with few steps, only high ones get anywhere."""
-        return round(self.share**-0.5, 1)
+        return round(float(self.share**-0.5), 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,8 +54,7 @@ class Entry:
     @property
     def name(self) -> str:
         """How tables call it."""
-        plan = self.proposal.plan
-        return str(plan) if plan.method == "full" else f"{plan} {plan.method}"
+        return self.proposal.name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,6 +113,8 @@ def race(
         ranked = rounds.run(rung, runners, try_rates=rung.share < 1 and rungs[rung.number].share == 1)
         if rung.share < 1 and ranked:
             runners = _survivors(ranked, rungs[rung.number].share)
+    if rounds.done and rounds.done[-1][0].rung.share < 1:
+        rounds.notes.append("no plan was tried on the whole budget: the choice is among models that saw a part of it")
     return Race(
         rungs=tuple(rounds.done),
         baselines=_baselines(rounds.done[-1]) if rounds.done else {},

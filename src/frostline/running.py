@@ -83,6 +83,7 @@ class Run:
         tuned: the model.
         budget: limits and goal.
         notes: everything that is worth knowing, a sentence each.
+        announced: how many of these were told while it ran.
         seconds: of measuring, preparing, racing and testing.
         folder: where it was saved.
     """
@@ -95,6 +96,7 @@ class Run:
     tuned: Tuned
     budget: Budget
     notes: tuple[str, ...]
+    announced: int
     seconds: Mapping[str, float]
     folder: Path
 
@@ -186,7 +188,9 @@ def run(
         tell: told how the race stands.
     """
     folder, recipe, budget = Path(output), recipe or Recipe(), budget or Budget()
-    folders.check_output(folder, overwrite=overwrite, resume=(folder / folders.CHECKPOINTS).is_dir() and not overwrite)
+    folders.check_output(
+        folder, overwrite=overwrite, resume=(folder / folders.CHECKPOINTS).is_dir() and not overwrite, is_run=True
+    )
     if not isinstance(task, Task):
         task = example_task(seed=recipe.seed) if task is None else load_task(task, seed=recipe.seed)
     check_task(task)
@@ -247,13 +251,14 @@ class _Running:
 
     def claim(self, *, overwrite: bool) -> None:
         """Start in the folder, or go on with the run that was stopped there; refuse another one's."""
+        # What measuring depends on; trials know themselves what they depend on, so that limits and rates may change.
         said = [
             self.encoder.revision,
             self.task.fingerprint,
             self.task.metrics,
-            self.recipe.to_json(),
-            self.budget.to_json(),
-            self.allow_frostline_only,
+            self.recipe.max_length,
+            self.recipe.threads,
+            self.recipe.seed,
         ]
         identity = hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
         if overwrite:
@@ -261,8 +266,8 @@ class _Running:
         known = _read_json(self.place / _IDENTITY)
         if self.place.is_dir() and known != {"run": identity}:
             raise OptionError(
-                f"{self.folder}: holds a run that was stopped and had other data, model or options; say --overwrite to "
-                "start anew, or give another --output"
+                f"{self.folder}: holds a run that was stopped and had other data, model, metric, threads or seed; "
+                "say --overwrite to start anew, or give another --output"
             )
         if known is not None:
             self.announce(f"going on with the run that was stopped in {self.folder}")
@@ -315,6 +320,7 @@ class _Running:
             tuned=tuned,
             budget=self.budget,
             notes=tuple(dict.fromkeys([*notes, *found.notes, *tuned.notes, *workshop.notes])),
+            announced=len(notes),
             seconds=clock.laps,
             folder=self.folder,
         )

@@ -293,6 +293,7 @@ def _checkpoints(encoder: Encoder, task: Task, plan: Plan, recipe: Recipe, setti
         recipe.to_json(),
         sorted(settings.new_layers),
         settings.train_rows,
+        task.metrics,
     ]
     identity = hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
     place = settings.checkpoints / f"rate-{recipe.learning_rate:g}"

@@ -101,6 +101,7 @@ class Work:
         forward: operations of a training step's forward pass, from the frozen states on.
         backward: operations of its backward pass.
         saved: bytes that the forward pass keeps for the backward pass.
+        one_layer: bytes of that for one layer, about as many as a layer holds while it runs, either way.
         inference: operations of predicting, with the whole of what is kept.
     """
 
@@ -108,6 +109,7 @@ class Work:
     forward: Amount
     backward: Amount
     saved: Amount
+    one_layer: Amount
     inference: Amount
 
 
@@ -152,6 +154,7 @@ class Counter:
             forward=_amount(training[:, 0]),
             backward=_amount(training[:, 1]),
             saved=_amount(training[:, 2]),
+            one_layer=_amount(self._one_layer()),
             inference=_amount(through(plan.head) + head),
         )
 
@@ -178,6 +181,12 @@ class Counter:
     def _small(self, plan: Plan, layers: tuple[int, ...], head: int) -> Numbers:
         """The same for a plan of the same kind on one to three layers."""
         return self._steps(replace(plan, layers=layers, head=head, because=""), head, plan.lowest <= 1)
+
+    def _one_layer(self) -> Numbers:
+        """Coefficients (terms,): bytes that a layer saves, below one of which a head may read one token."""
+        depth = min(2, self._encoder.depth)
+        both = self._steps(Plan.span(1, depth, depth), depth, True)[:, 2]
+        return both if depth == 1 else both - self._steps(Plan.span(2, 2, 2), 2, True)[:, 2]
 
     def _steps(self, plan: Plan, depth: int, from_bottom: bool) -> Numbers:
         key = f"{replace(plan, because='').to_json()} {depth} {from_bottom}"

@@ -63,8 +63,9 @@ class Workshop:
 
     def freeze(self, wanted: Iterable[At], splits: Iterable[str]) -> None:
         """Read or build the states at several layers, for each split in one pass."""
+        each = list(dict.fromkeys(wanted))
         for split in splits:
-            missing = [at for at in dict.fromkeys(wanted) if (split, at) not in self._states]
+            missing = [at for at in each if (split, at) not in self._states]
             if not missing:
                 continue
             found, notes = open_together(

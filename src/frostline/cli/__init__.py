@@ -16,8 +16,7 @@ from typing import Annotated, Any, Optional
 
 import typer
 
-from frostline.cli import cache, encoders, evaluate, measure, plan, predict, tasks, tune
-from frostline.cli import run as run_command
+from frostline.cli import cache, encoders, evaluate, measure, plan, predict, run_all, tasks, tune
 from frostline.errors import FrostlineError, Interrupted
 
 app = typer.Typer(
@@ -30,7 +29,7 @@ app = typer.Typer(
     epilog="Start with `frostline run`: it needs no arguments. Then try it on your own file: "
     "`frostline run reviews.csv`.",
 )
-app.command(name="run")(run_command.command)
+app.command(name="run")(run_all.command)
 app.command(name="measure")(measure.command)
 app.command(name="plan")(plan.command)
 app.command(name="tune")(tune.command)

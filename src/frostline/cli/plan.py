@@ -102,14 +102,14 @@ def command(
 
 
 def _line(one: Proposal) -> list[str]:
-    plan, cost = one.plan, one.cost
+    cost = one.cost
     return [
-        str(plan) if plan.method == "full" else f"{plan} {plan.method}",
+        one.name,
         f"{cost.trainable:,}",
         f"{cost.total:,}",
         f"{100 * cost.latency:.0f}%",
         f"{cost.memory / 1e6:,.0f} MB",
         f"{cost.cache / 1e6:,.0f} MB",
         f"{cost.seconds:.0f} ({cost.low:.0f} to {cost.high:.0f})" if cost.seconds is not None else "",
-        ", ".join(one.sources),
+        one.origins,
     ]

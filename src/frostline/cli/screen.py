@@ -11,7 +11,8 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, Group
+from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
@@ -72,6 +73,24 @@ def waiting(what: str) -> Iterator[None]:
         yield
 
 
+_LIVE: list[Live] = []  # the bar that is on the screen, if there is one
+
+
+@contextlib.contextmanager
+def _running(live: Live) -> Iterator[None]:
+    _LIVE.append(live)
+    try:
+        yield
+    finally:
+        _LIVE.pop()
+
+
+def say(line: str) -> None:
+    """One line of what is going on, on standard output; above the bar where both are on one screen."""
+    console = _LIVE[-1].console if _LIVE and sys.stdout.isatty() else out()
+    console.print(line, markup=False, highlight=False)
+
+
 @contextlib.contextmanager
 def stages() -> Iterator[Tell]:
     """A bar on standard error, moved by calling what is yielded with (what is being done, done, in all)."""
@@ -82,8 +101,6 @@ def stages() -> Iterator[Tell]:
 @contextlib.contextmanager
 def stages_with_table() -> Iterator[tuple[Tell, Callable[[Table | None], None]]]:
     """The same, and a table above the bar, set by calling the second thing that is yielded."""
-    from rich.console import Group
-    from rich.live import Live
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     console = Console(stderr=True)
@@ -93,7 +110,7 @@ def stages_with_table() -> Iterator[tuple[Tell, Callable[[Table | None], None]]]
     if not console.is_terminal:
         yield (lambda what, done, total: None), (lambda shown: None)
         return
-    with Live(bar, console=console, transient=True, refresh_per_second=8) as live:
+    with Live(bar, console=console, transient=True, refresh_per_second=8) as live, _running(live):
         stage = ""
 
         def tell(what: str, done: int, total: int) -> None:

@@ -170,7 +170,7 @@ def command(
     def announce(line: str) -> None:
         said.add(line.removeprefix("note: "))
         if not as_json:
-            screen.out().print(line, markup=False)
+            screen.say(line)
 
     with screen.stages() as tell, _resumable(output):
         chosen = with_method(_plan(plan, encoder, task, measured, seed=seed, tell=tell), method)

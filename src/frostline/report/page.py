@@ -41,7 +41,7 @@ def _content(run: Run) -> dict[str, Any]:
                 "plan": test.entry.name,
                 "value": f"{100 * test.metrics[metric]:.1f}",
                 "interval": f"{100 * test.low:.1f} to {100 * test.high:.1f}",
-                "difference": "" if test.choice_minus_it is None else str(test.choice_minus_it),
+                "difference": str(test.choice_minus_it or ("" if test is run.tests[0] else "the same plan")),
                 "trainable": f"{test.entry.proposal.cost.trainable:,}",
                 "latency": f"{100 * test.entry.proposal.cost.latency:.0f}%",
             }
@@ -74,7 +74,7 @@ def _race_row(entry: Entry, run: Run) -> Mapping[str, str]:
     gap = run.decision.against_best.get(entry.spec.id)
     return {
         "plan": entry.name,
-        "sources": ", ".join(entry.proposal.sources),
+        "sources": entry.proposal.origins,
         "because": entry.proposal.plan.because,
         "value": f"{100 * entry.result.metrics['validation'][metric]:.1f}",
         "gap": "" if gap is None else str(gap),

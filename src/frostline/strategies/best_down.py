@@ -19,6 +19,6 @@ def best_down(
     """Tune the best layer and the ones just below it, with the layers above it frozen or dropped."""
     best = best_layer(scores, score)
     bottom = max(1, best - chosen(layers, depth, "best-down") + 1)
-    rest = "kept frozen" if keep_top else "dropped"
-    because = f"layer {best} is the best by {score}; what lies above it is {rest}"
+    rest = "" if best == depth else f"; what lies above it is {'kept frozen' if keep_top else 'dropped'}"
+    because = f"layer {best} is the best by {score}{rest}"
     return Plan.whole_or_span(bottom, best, depth if keep_top else best, depth=depth, because=because)

@@ -90,7 +90,9 @@ def command(
         learning_rate=learning_rate, epochs=epochs, batch=batch, max_length=max_length, threads=threads, seed=seed
     )
     place = use_device(device, threads=threads)
-    folders.check_output(output, overwrite=overwrite, resume=(output / folders.CHECKPOINTS).is_dir() and not overwrite)
+    folders.check_output(
+        output, overwrite=overwrite, resume=(output / folders.CHECKPOINTS).is_dir() and not overwrite, is_run=True
+    )
     with screen.waiting("reading the data"):
         task = (
             example_task(seed=seed)
@@ -124,7 +126,7 @@ def command(
                 allow_frostline_only=allow_frostline_only,
                 cache=cache,
                 report=tell,
-                announce=(lambda line: None) if as_json else (lambda line: screen.out().print(line, markup=False)),
+                announce=(lambda line: None) if as_json else screen.say,
                 tell=lambda rung, entries, total: show(_standing(rung, entries, total)),
             )
         except KeyboardInterrupt:
@@ -157,7 +159,7 @@ def _race_table(entries: Sequence[Entry], *, chosen: str = "", gaps: dict[str, s
             f"{entry.proposal.cost.trainable:,}",
             f"{100 * entry.proposal.cost.latency:.0f}%",
             f"{entry.seconds:.1f}",
-            ", ".join(entry.proposal.sources[:2]),
+            entry.proposal.origins,
         ]
         for entry in entries
     ]
@@ -191,7 +193,7 @@ def _show(found: Run) -> None:
                 test.entry.name,
                 f"{100 * test.metrics[metric]:.1f}",
                 f"{100 * test.low:.1f} to {100 * test.high:.1f}",
-                "" if test.choice_minus_it is None else str(test.choice_minus_it),
+                str(test.choice_minus_it or ("" if test is found.tests[0] else "the same plan")),
             ]
             for test in found.tests
         ]
@@ -205,5 +207,5 @@ def _show(found: Run) -> None:
     console.print(f"report:  {found.folder / 'report.html'}", markup=False, soft_wrap=True)
     is_stock = found.decision.chosen.proposal.cost.stock
     console.print(f"load it: {how_to_load(found.tuned, where, is_stock=is_stock)}", markup=False, soft_wrap=True)
-    for note in found.notes:
+    for note in found.notes[found.announced :]:
         console.print(f"note: {note}", style="dim", markup=False)

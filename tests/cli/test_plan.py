@@ -1,0 +1,142 @@
+"""`frostline plan` on the command line: the table with reasons and costs, JSON, and one line per mistake."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+
+import pytest
+from tests.race_tools import save_shallow, write_rows
+
+from frostline import planning
+from frostline.cli import run
+from frostline.records import Plan
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return str(save_shallow(tmp_path_factory.mktemp("models") / "shallow"))
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory):
+    return str(write_rows(tmp_path_factory.mktemp("data") / "letters.csv"))
+
+
+@pytest.fixture(scope="module")
+def planned(model, rows):
+    """Real plans, made once for all tests, as records and as they were printed."""
+    made = []
+    plan = planning.plan
+
+    def remember(*given, **options):
+        made.append(plan(*given, **options))
+        return made[0]
+
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(planning, "plan", remember)
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            assert run(["plan", rows, "--model", model, "--epochs", "2", "--threads", "1", "--json"]) == 0
+    assert err.getvalue() == ""
+    return made[0], out.getvalue()
+
+
+@pytest.fixture
+def known(planned, monkeypatch):
+    """Measured, timed and counted already; limits are applied anew."""
+    plans, _ = planned
+    monkeypatch.setattr(planning, "measure_for_plans", lambda *given, **options: plans.scores)
+    monkeypatch.setattr(planning, "calibrate", lambda *given: None)
+    monkeypatch.setattr(planning, "propose", lambda *given, **options: (list(plans.proposals), list(plans.notes)))
+    return plans
+
+
+def refused(capsys, *arguments: str) -> str:
+    assert run(list(arguments)) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+    return str(err)
+
+
+def test_json_is_one_object_with_the_reason_and_the_cost_of_every_plan(planned):
+    plans, out = planned
+    found = json.loads(out)
+    assert found == json.loads(json.dumps(plans.to_json()))
+    assert found["kind"] == "plans"
+    assert (found["encoder"]["layers"], found["task"]["name"]) == (2, "letters")
+    proposals = found["proposals"]
+    assert all(one["plan"]["because"] and one["sources"] for one in proposals)
+    assert all(0 < one["cost"]["low"] <= one["cost"]["seconds"] <= one["cost"]["high"] for one in proposals)
+    prices = [one["cost"]["frozen_flops"] + 3 * one["cost"]["epoch_flops"] for one in proposals]
+    assert prices == sorted(prices)  # the cheapest first
+    assert {"full", "lora", "norm-and-bias"} == {one["plan"]["method"] for one in proposals}
+    assert any(one["plan"]["embeddings"] for one in proposals)
+    assert any("--allow-frostline-only" in note for note in found["notes"])
+
+
+def test_the_table_has_a_line_for_each_plan_with_what_it_costs_and_where_it_comes_from(known, model, rows, capsys):
+    assert run(["plan", rows, "--model", model]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    lines = out.splitlines()
+    assert lines[0].startswith(f"{model} (2 layers) on letters, 3 epochs")
+    assert lines[2].split() == ["plan", "trainable", "kept", "latency", "memory", "cache", "seconds", "from"]
+    for line, one in zip(lines[3:], known.proposals, strict=False):
+        assert line.startswith(f"{one.name} ")
+        assert f" {one.cost.trainable:,} " in line
+        assert f" {100 * one.cost.latency:.0f}% " in line
+        assert f"{one.cost.seconds:.0f} ({one.cost.low:.0f} to {one.cost.high:.0f})" in line
+        assert line.rstrip().endswith(one.origins)
+    assert lines[3 + len(known.proposals)] == ""
+    for note in known.notes:
+        assert f"note: {note}" in " ".join(out.split())
+
+
+def test_a_limit_leaves_out_what_exceeds_it_and_says_so(known, model, rows, capsys):
+    assert run(["plan", rows, "--model", model, "--max-layers", "1", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [Plan.from_json(one["plan"]) for one in found["proposals"]] == [
+        one.plan for one in known.proposals if one.plan.head == 1
+    ]
+    left = len(known.proposals) - len(found["proposals"])
+    expected = f"--max-layers 1 excludes {left} of {len(known.proposals)} plans, full fine-tuning among them"
+    assert expected in found["notes"]
+
+
+def test_a_limit_that_no_plan_fits_is_one_line_that_says_which_would_do(known, model, rows, capsys):
+    said = refused(capsys, "plan", rows, "--model", model, "--max-trainable", "10")
+    count = len(known.proposals)
+    assert f"no plan fits: --max-trainable 10 excludes {count} of {count} plans" in said
+    hint = float(said.split("With --max-trainable ")[1].split()[0])
+    least = min(one.cost.trainable for one in known.proposals)
+    assert least <= hint < 1.02 * least
+    assert run(["plan", rows, "--model", model, "--max-trainable", f"{hint:.0f}", "--json"]) == 0  # it is true
+    assert len(json.loads(capsys.readouterr().out)["proposals"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--minutes", "0"], "--minutes 0: must be above 0"),
+        (["--max-layers", "0"], "--max-layers 0: must be above 0"),
+        (["--max-latency", "2"], "--max-latency 2: is a share of the whole encoder's time"),
+        (["--max-latency", "150%"], "--max-latency 1.5: is a share of the whole encoder's time"),
+        (["--max-trainable", "5X"], "--max-trainable '5X': must be a number of parameters"),
+        (["--batch", "0"], "batch 0: must be a whole number, 1 or more"),
+        (["--smallest"], "No such option: --smallest"),
+    ],
+    ids=lambda given: " ".join(given) if isinstance(given, list) else "",
+)
+def test_a_budget_that_makes_no_sense_is_one_line_before_anything_is_read(capsys, flags, said):
+    assert said in refused(capsys, "plan", "missing.csv", *flags)
+
+
+def test_it_explains_itself(capsys):
+    assert run(["plan", "--help"]) == 0
+    out = capsys.readouterr().out
+    assert "Usage: frostline plan" in out
+    assert "nothing is tuned" in out
+    assert "--json" in out

@@ -1,0 +1,277 @@
+"""`frostline run` on the command line: the table, the reasons, impossible budgets, stopping and going on."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import pytest
+from rich.table import Table
+from tests.race_tools import SPEED, made_up_proposal, save_shallow, write_rows
+
+from frostline import running
+from frostline.cli import run, screen
+from frostline.records import LayerScores, Plan
+from frostline.tasks import load_task
+
+# Two rounds of two plans: what is tested here is what is said about them.
+FLAGS = ["--epochs", "3", "--batch", "16", "--threads", "1", "--max-layers", "1"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def own_cache(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FROSTLINE_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return str(save_shallow(tmp_path_factory.mktemp("models") / "shallow"))
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory):
+    return str(write_rows(tmp_path_factory.mktemp("data") / "letters.csv"))
+
+
+@pytest.fixture(scope="module")
+def proposed():
+    """The plans of every run here, whose arithmetic takes longest to count: the first run counts it."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def finished(model, rows, tmp_path_factory, proposed):
+    """The folder of a run, and what it printed."""
+    folder = tmp_path_factory.mktemp("runs") / "run"
+    out, err = io.StringIO(), io.StringIO()
+    propose = running.propose
+
+    def remember(*given, **options):
+        proposed.append(propose(*given, **options))
+        return proposed[0]
+
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        patch.setattr(running, "propose", remember)
+        assert run(["run", rows, "--model", model, "--output", str(folder), *FLAGS]) == 0
+    assert err.getvalue() == ""
+    return folder, out.getvalue()
+
+
+def refused(capsys, *arguments: str) -> str:
+    assert run(list(arguments)) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+    return str(err)
+
+
+# What it prints ------------------------------------------------------------------------------------------------------
+
+
+def test_it_says_what_was_raced_what_was_chosen_and_why_and_where_the_model_is(finished, model):
+    folder, out = finished
+    said = json.loads((folder / "run.json").read_text())
+    parts = [
+        "note: 3 plans whose models only Frostline can load",
+        "note: --max-layers 1 excludes 5 of 7 plans, full fine-tuning among them",
+        f"{model} (2 layers) on letters",
+        f"{len(said['proposals'])} plans raced; {len(said['race'][0])} shorter trials led to these complete ones",
+        "minus the best (95%)",
+        *said["decision"]["why"],
+        *(f"- {line}" for line in said["given_up"]),
+        "test rows, read once",
+        "measuring ",
+        f"model:   {folder}/model",
+        f"report:  {folder}/report.html",
+        'load it: from transformers import pipeline; pipeline("text-classification"',
+    ]
+    plain = " ".join(out.split())  # long lines are folded
+    places = [plain.index(" ".join(part.split())) for part in parts]
+    assert places == sorted(places)
+
+
+def test_the_table_has_a_line_for_each_complete_trial_and_marks_the_choice(finished):
+    folder, out = finished
+    said = json.loads((folder / "run.json").read_text())
+    start = out.index("minus the best (95%)")
+    table = out[start : out.index("\n\n", start)].splitlines()[1:]
+    assert len(table) == len(said["race"][-1])
+    for line, entry in zip(table, said["race"][-1], strict=True):
+        assert line.startswith("▶") == (entry["trial"] == said["decision"]["chosen"])
+        assert f" {100 * entry['validation']['accuracy']:.1f} " in line
+        gap = said["decision"]["against_best"][entry["trial"]]
+        assert f"{gap['points']:+.1f} ({gap['low']:+.1f} to {gap['high']:+.1f})" in line
+        assert entry["sources"][0].split(":")[0] in line
+
+
+def test_the_tests_are_shown_with_their_intervals(finished):
+    folder, out = finished
+    tests = json.loads((folder / "run.json").read_text())["tests"]
+    lines = out[out.index("test rows, read once") :].splitlines()[1 : 1 + len(tests)]
+    for line, test in zip(lines, tests, strict=True):
+        assert line.startswith(test["name"])
+        assert f"{100 * test['metrics']['accuracy']:.1f}  {100 * test['low']:.1f} to {100 * test['high']:.1f}" in line
+
+
+# Budgets and folders -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--minutes", "0"], "--minutes 0: must be above 0"),
+        (["--minutes", "nan"], "--minutes nan: must be above 0"),
+        (["--max-layers", "0"], "--max-layers 0: must be above 0"),
+        (["--max-latency", "2"], "--max-latency 2: is a share of the whole encoder's time"),
+        (["--max-latency", "half"], "--max-latency 'half': must be a share"),
+        (["--max-trainable", "many"], "--max-trainable 'many': must be a number of parameters"),
+        (["--max-memory", "-1"], "--max-memory -1: must be above 0"),
+        (["--margin", "-1"], "--margin -1: must be 0 or more points"),
+        (["--smallest", "--best"], "--smallest and --best: say one of them"),
+        (["--smallest", "--fastest", "--best"], "--smallest and --fastest and --best: say one of them"),
+        (["--epochs", "0"], "epochs 0: must be a whole number, 1 or more"),
+    ],
+    ids=lambda given: " ".join(given) if isinstance(given, list) else "",
+)
+def test_a_budget_that_makes_no_sense_is_one_line_before_anything_is_read(capsys, tmp_path, flags, said):
+    place = tmp_path / "run"
+    assert said in refused(capsys, "run", "missing.csv", "--output", str(place), *flags)
+    assert not place.exists()
+
+
+def test_a_budget_that_no_plan_fits_is_one_line_that_says_which_would_do(
+    finished, model, rows, tmp_path, capsys, monkeypatch
+):
+    folder, _ = finished
+    scores = LayerScores.from_json(json.loads((folder / "scores.json").read_text()))
+    proposals = [
+        made_up_proposal(Plan.full(2), trainable=5000, latency=1.0),
+        made_up_proposal(Plan.span(2, 2, 2), trainable=1234, latency=0.5),
+    ]
+    monkeypatch.setattr(running, "measure_for_plans", lambda *given, **options: scores)
+    monkeypatch.setattr(running, "calibrate", lambda *given: SPEED)
+    monkeypatch.setattr(running, "propose", lambda *given, **options: (proposals, []))
+    arguments = ["run", rows, "--model", model, "--output", str(tmp_path / "run"), "--max-trainable", "0.5k"]
+    said = refused(capsys, *arguments)
+    assert "no plan fits: --max-trainable 500 excludes 2 of 2 plans, full fine-tuning among them" in said
+    assert "With --max-trainable 1240 there would be one" in said
+
+
+def test_what_is_wrong_with_the_folder_is_one_line_before_anything_is_read(finished, tmp_path, capsys):
+    folder, _ = finished
+    nowhere = ("run", "missing.csv", "--output")
+    assert "holds an earlier result; say --overwrite" in refused(capsys, *nowhere, str(folder))
+    (tmp_path / "thesis.txt").write_text("mine")
+    assert "holds other files" in refused(capsys, *nowhere, str(tmp_path))
+    assert "is a file" in refused(capsys, *nowhere, str(tmp_path / "thesis.txt"))
+
+
+def test_missing_data_and_missing_validation_rows_are_one_line(rows, tmp_path, capsys, monkeypatch):
+    place = ("--output", str(tmp_path / "run"))
+    assert "no such file" in refused(capsys, "run", "missing.csv", *place)
+    task = replace(load_task(rows), validation=None)
+    monkeypatch.setattr("frostline.tasks.load_task", lambda *given, **options: task)
+    assert "letters: has no validation rows" in refused(capsys, "run", rows, *place)
+    assert not (tmp_path / "run").exists()
+
+
+def test_it_explains_itself(capsys):
+    assert run(["run", "--help"]) == 0
+    out = capsys.readouterr().out
+    assert "Usage: frostline run" in out
+    for flag in ("--minutes", "--max-trainable", "--max-latency", "--margin", "--smallest", "--overwrite", "--json"):
+        assert flag in out
+
+
+# Stopping and going on -----------------------------------------------------------------------------------------------
+
+
+def count_trials(store):
+    """How many trials are recorded while another process writes."""
+    try:
+        with contextlib.closing(sqlite3.connect(f"file:{store}?mode=ro", uri=True)) as file:
+            return file.execute("SELECT count(*) FROM trials").fetchone()[0]
+    except sqlite3.Error:
+        return 0
+
+
+def test_an_interrupted_run_says_how_to_go_on_and_the_same_command_then_finishes(
+    finished, proposed, model, rows, tmp_path, capsys, monkeypatch
+):
+    whole, _ = finished
+    place = tmp_path / "run"
+    arguments = ["run", rows, "--model", model, "--output", str(place), *FLAGS, "--json"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", "from frostline.cli import main; main()", *arguments],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    patience = time.monotonic() + 120
+    while count_trials(place / "checkpoints" / "store.sqlite") < 1:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < patience
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (130, "")
+    assert err == f"frostline: interrupted; the same command goes on with the run in {place}\n"
+    recorded = count_trials(place / "checkpoints" / "store.sqlite")
+
+    monkeypatch.setattr(running, "propose", lambda *given, **options: proposed[0])
+    assert run(arguments) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    found = json.loads(out)  # one object, and nothing else
+    assert found["kind"] == "run"
+    assert found["folder"] == str(place)
+    expected = json.loads((whole / "run.json").read_text())
+    for key in ("plan", "recipe", "decision", "tests"):
+        assert found[key] == expected[key]
+    assert 1 <= recorded < count_trials(place / "store.sqlite") == count_trials(whole / "store.sqlite")
+    assert not (place / "checkpoints").exists()
+
+
+def test_an_interrupted_run_that_overwrites_says_that_overwriting_again_would_start_anew(
+    model, rows, tmp_path, capsys, monkeypatch
+):
+    def interrupted(*given, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(running, "measure_for_plans", interrupted)
+    assert run(["run", rows, "--model", model, "--output", str(tmp_path / "run"), "--overwrite"]) == 130
+    assert capsys.readouterr().err == (
+        f"frostline: interrupted; the same command without --overwrite goes on with the run in {tmp_path}/run\n"
+    )
+
+
+# The screen ----------------------------------------------------------------------------------------------------------
+
+
+def show_progress():
+    with screen.stages_with_table() as (tell, show):
+        tell("epoch 1/3, loss 0.5", 1, 9)
+        table = Table("plan")
+        table.add_row("(2, 2, 2)")
+        show(table)
+        tell("epoch 2/3, loss 0.4", 2, 9)
+
+
+def test_what_is_not_a_terminal_sees_no_progress(capsys):
+    show_progress()
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_terminal_sees_the_table_above_the_bar_on_standard_error(capsys, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")  # to rich, that is a terminal
+    show_progress()
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.rindex("(2, 2, 2)") < err.rindex("epoch 2/3, loss 0.4") < err.rindex("2/9")

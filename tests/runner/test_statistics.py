@@ -1,0 +1,224 @@
+"""Differences between models and their intervals, next to a bootstrap written out by hand and to closed forms."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import numpy as np
+import pytest
+
+from frostline.runner.statistics import Difference, compare, interval, quick_judge
+from frostline.tasks.metrics import METRICS
+
+# The ends of a bootstrap's interval are quantiles of so many draws, and differ by chance: for a bell of width 1 the
+# 2.5% quantile of 2,000 draws has a standard error of 0.06. Four of these are a fourth of the width, and tell an
+# interval of 95% from one of 90%. Two bootstraps differ by the square root of 2 times that.
+DRAWS = 2000
+OFF = 4 * math.sqrt(0.025 * 0.975 / DRAWS) / 0.0584
+OFF_FROM_ANOTHER = math.sqrt(2) * OFF
+
+
+def guesses(seed, *, rows=400, right=0.8, classes=2):
+    """Labels, and predictions of which about this share is right."""
+    source = np.random.default_rng(seed)
+    labels = source.integers(0, classes, rows)
+    wrong = source.random(rows) > right
+    return labels, np.where(wrong, (labels + source.integers(1, classes, rows)) % classes, labels)
+
+
+def two_models(*, rows=400, classes=2):
+    labels, one = guesses(0, rows=rows, right=0.85, classes=classes)
+    source = np.random.default_rng(1)
+    other = np.where(source.random(rows) < 0.25, source.integers(0, classes, rows), one)
+    return labels, one, other
+
+
+def accuracy_by_hand(labels, predictions):
+    return sum(label == guess for label, guess in zip(labels, predictions, strict=True)) / len(labels)
+
+
+def macro_f1_by_hand(labels, predictions):
+    pairs = list(zip(labels, predictions, strict=True))
+    scores = []
+    for name in set(labels) | set(predictions):
+        hits = sum(label == guess == name for label, guess in pairs)
+        asked = sum(label == name for label, _ in pairs)
+        said = sum(guess == name for _, guess in pairs)
+        scores.append(2 * hits / (asked + said))
+    return sum(scores) / len(scores)
+
+
+def mse_by_hand(labels, predictions):
+    return sum((label - guess) ** 2 for label, guess in zip(labels, predictions, strict=True)) / len(labels)
+
+
+def bootstrap_by_hand(labels, one, other, metric, *, draws):
+    """The 2.5% and 97.5% quantiles and the width of resampled differences, in points."""
+    draw = random.Random(5)
+    rows = [tuple(row) for row in zip(labels.tolist(), one.tolist(), other.tolist(), strict=True)]
+    found = []
+    for _ in range(draws):
+        truth, first, second = zip(*draw.choices(rows, k=len(rows)), strict=True)
+        found.append(100 * (metric(truth, first) - metric(truth, second)))
+    found.sort()
+    width = float(np.std(found))
+    return found[round(0.025 * draws)], found[round(0.975 * draws) - 1], width
+
+
+# Differences ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_difference_itself_is_exact():
+    labels = [0, 1, 1, 0, 1, 0, 1, 1]
+    one = [0, 1, 1, 0, 1, 0, 0, 0]  # 6 of 8
+    other = [0, 1, 0, 1, 0, 0, 0, 0]  # 3 of 8
+    assert compare(labels, one, other, "accuracy").value == pytest.approx(37.5)
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "macro_f1", "matthews", "mse", "spearman"])
+def test_identical_predictions_differ_by_exactly_nothing(metric):
+    labels, one, _ = two_models(rows=30)
+    assert compare(labels, one, one.copy(), metric) == Difference(value=0.0, low=0.0, high=0.0)
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "macro_f1", "mse"])
+def test_swapped_models_swap_signs_and_ends(metric):
+    labels, one, other = two_models(rows=60)
+    found = compare(labels, one, other, metric, draws=40)
+    swapped = compare(labels, other, one, metric, draws=40)
+    assert found.value != 0
+    assert swapped.value == pytest.approx(-found.value)
+    assert (swapped.low, swapped.high) == pytest.approx((-found.high, -found.low))
+
+
+def test_an_error_counts_the_other_way_round():
+    labels = np.array([0.0, 1.0, 2.0, 3.0])
+    near, far = labels + 0.1, labels + 0.5
+    found = compare(labels, near, far, "mse", draws=200)
+    assert found.value == pytest.approx(100 * (0.25 - 0.01))
+    assert found.low > 0
+
+
+def test_the_same_seed_draws_the_same_rows():
+    labels, one, other = two_models(rows=200)
+    assert compare(labels, one, other, "accuracy", seed=3) == compare(labels, one, other, "accuracy", seed=3)
+    several = {compare(labels, one, other, "accuracy", seed=seed, draws=99).low for seed in range(5)}
+    assert len(several) > 1
+
+
+@pytest.mark.parametrize(
+    ("metric", "by_hand", "rows", "draws"),
+    [
+        ("accuracy", accuracy_by_hand, 400, DRAWS),
+        ("macro_f1", macro_f1_by_hand, 90, 200),
+        ("mse", mse_by_hand, 90, 500),
+    ],
+)
+def test_the_interval_is_that_of_a_bootstrap_written_out_by_hand(metric, by_hand, rows, draws):
+    labels, one, other = two_models(rows=rows, classes=3)
+    low, high, width = bootstrap_by_hand(labels, one, other, by_hand, draws=draws)
+    found = compare(labels, one, other, metric, draws=draws)
+    sign = -1 if metric == "mse" else 1
+    low, high = (low, high) if sign == 1 else (-high, -low)
+    allowed = OFF_FROM_ANOTHER * math.sqrt(DRAWS / draws) * width
+    assert found.low == pytest.approx(low, abs=allowed)
+    assert found.high == pytest.approx(high, abs=allowed)
+    assert found.value == pytest.approx(sign * 100 * (by_hand(labels, one) - by_hand(labels, other)))
+
+
+def test_the_interval_of_many_rows_is_that_of_the_closed_form():
+    labels, one, other = two_models(rows=4000)
+    gains = 100 * ((one == labels).astype(float) - (other == labels))
+    width = gains.std() / math.sqrt(len(labels))
+    found = compare(labels, one, other, "accuracy")
+    assert found.low == pytest.approx(gains.mean() - 1.96 * width, abs=OFF * width)
+    assert found.high == pytest.approx(gains.mean() + 1.96 * width, abs=OFF * width)
+
+
+def test_rows_are_paired_so_that_models_with_the_same_mistakes_are_told_apart():
+    labels, one = guesses(0, rows=400, right=0.7)
+    other = one.copy()
+    other[np.flatnonzero(one == labels)[:12]] ^= 1  # 3 points worse, the other 97% of mistakes and hits in common
+    found = compare(labels, one, other, "accuracy")
+    assert found.value == pytest.approx(3.0)
+    assert found.low > 0
+    # Unpaired, the interval would be as wide as that of two independent accuracies of about 70%: past 6 points.
+    assert found.high - found.low < 4
+
+
+@pytest.mark.parametrize(
+    ("metric", "classes"),
+    [
+        ("f1", 2),
+        ("f1a", 2),
+        *((metric, classes) for metric in ("accuracy", "macro_f1", "matthews") for classes in (2, 3, 5)),
+    ],
+)
+def test_the_quick_way_of_a_metric_gives_what_the_metric_gives(metric, classes):
+    source = np.random.default_rng(classes)
+    for count in (1, 2, 3, 7, 40):
+        for _ in range(30):
+            labels, said = source.integers(0, classes, (2, count))
+            quick = quick_judge(metric, labels, said, np.array([classes - 1]))
+            assert quick(labels, said) == pytest.approx(METRICS[metric](labels, said), abs=1e-12)
+
+
+def repeated(times, *, rows=120):
+    """Rows that each occur several times, and which rows are copies."""
+    labels, one, other = two_models(rows=rows)
+    groups = [f"text {row}" for row in range(rows) for _ in range(times)]
+    return *(np.repeat(values, times) for values in (labels, one, other)), groups
+
+
+def test_rows_of_a_group_are_drawn_together_so_that_copies_make_nothing_surer():
+    labels, one, other = two_models(rows=120)
+    alone = compare(labels, one, other, "accuracy")
+    *copies, groups = repeated(4)
+    grouped = compare(*copies, "accuracy", groups=groups)
+    taken_apart = compare(*copies, "accuracy")
+    assert (grouped.low, grouped.high) == pytest.approx((alone.low, alone.high))  # the same draws, four times each
+    assert (grouped.high - grouped.low) / (taken_apart.high - taken_apart.low) == pytest.approx(
+        2.0, rel=OFF_FROM_ANOTHER
+    )
+
+
+def test_groups_need_not_lie_side_by_side():
+    *copies, groups = repeated(3)
+    mixed = np.argsort(np.arange(len(groups)) % 3, kind="stable")  # first copies, second copies, third copies
+    beside = compare(*copies, "accuracy", groups=groups, draws=300)
+    apart = compare(*(values[mixed] for values in copies), "accuracy", groups=[groups[row] for row in mixed], draws=300)
+    assert (apart.low, apart.high) == pytest.approx((beside.low, beside.high))
+
+
+def test_the_interval_of_a_metric_is_wider_for_groups_too():
+    labels, one, _, groups = repeated(4)
+    low, high = interval(labels, one, "accuracy", groups=groups)
+    low_apart, high_apart = interval(labels, one, "accuracy")
+    assert (high - low) / (high_apart - low_apart) == pytest.approx(2.0, rel=OFF_FROM_ANOTHER)
+
+
+# Intervals of one model ----------------------------------------------------------------------------------------------
+
+
+def test_the_interval_covers_the_truth_about_95_times_in_100():
+    right, times = 0.8, 200
+    covered = 0
+    for seed in range(times):
+        low, high = interval(*guesses(seed, rows=200, right=right), "accuracy", draws=150, seed=seed)
+        covered += low <= right <= high
+    # Three standard errors of 200 tries either way; a bootstrap of 200 rows is a little too narrow.
+    assert 0.95 - 0.02 - 3 * 0.0154 < covered / times < 0.95 + 3 * 0.0154
+
+
+def test_the_interval_of_an_accuracy_is_that_of_the_closed_form():
+    labels, one = guesses(0, rows=4000, right=0.8)
+    share = (labels == one).mean()
+    width = math.sqrt(share * (1 - share) / len(labels))
+    low, high = interval(labels, one, "accuracy")
+    assert low == pytest.approx(share - 1.96 * width, abs=OFF * width)
+    assert high == pytest.approx(share + 1.96 * width, abs=OFF * width)
+
+
+def test_a_difference_reads_with_its_signs():
+    assert str(Difference(value=0.25, low=-1.04, high=1.5)) == "+0.2 (-1.0 to +1.5)"
