@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from functools import cache
 from math import isfinite
 
 import numpy as np
@@ -17,12 +18,21 @@ from frostline.records import Plan, Recipe
 
 RECIPE = Recipe(batch=8, epochs=2)
 LOAD = Workload(train=many_tokens(40).lengths, others=many_tokens(20, seed=1).lengths, outputs=3)
+MORE_ROWS = Workload(train=np.tile(LOAD.train, 3), others=LOAD.others, outputs=3)
 NOTHING = Speed(step=0.0, layer=0.0, flop=0.0, update=0.0, forward_flop=0.0, factor=1.5)
 PLANS = [Plan(layers=(), head=4), Plan.span(4, 4, 4), Plan.span(2, 3, 4), Plan.full(4)]
 
 
-def cost_of(plan, *, load=LOAD, recipe=RECIPE, **parts):
-    return Costs(CONFIGS["bert"], load, recipe, speed=Speed(**{**asdict(NOTHING), **parts})).of(plan)
+@cache
+def costs(rows, epochs):
+    """Counted once: a speed is set for each question."""
+    return Costs(CONFIGS["bert"], {"usual": LOAD, "more": MORE_ROWS}[rows], replace(RECIPE, epochs=epochs))
+
+
+def cost_of(plan, *, rows="usual", epochs=RECIPE.epochs, **parts):
+    made = costs(rows, epochs)
+    made.speed = replace(NOTHING, **parts)
+    return made.of(plan)
 
 
 @pytest.mark.parametrize(
@@ -86,9 +96,7 @@ def test_each_part_is_paid_for_as_often_as_it_happens(plan):
 def test_frozen_states_are_paid_for_once_and_judging_once_an_epoch():
     plan = Plan.span(4, 4, 4)
     cost = cost_of(plan)
-    one, two, three = (
-        cost_of(plan, recipe=Recipe(batch=8, epochs=epochs), forward_flop=1.0).seconds for epochs in (1, 2, 3)
-    )
+    one, two, three = (cost_of(plan, epochs=epochs, forward_flop=1.0).seconds for epochs in (1, 2, 3))
     assert three - two == pytest.approx(two - one) and two > one
     frozen = one - (two - one)
     assert frozen == pytest.approx(cost.frozen_flops * (1 + len(LOAD.others) / len(LOAD.train)))
@@ -97,9 +105,8 @@ def test_frozen_states_are_paid_for_once_and_judging_once_an_epoch():
 @pytest.mark.parametrize("plan", PLANS, ids=str)
 def test_seconds_grow_with_epochs_and_rows(plan):
     speed = {"step": 1e-3, "layer": 1e-3, "flop": 1e-10, "update": 1e-9, "forward_flop": 5e-11}
-    more_rows = Workload(train=np.tile(LOAD.train, 3), others=LOAD.others, outputs=3)
     usual = cost_of(plan, **speed)
-    assert cost_of(plan, recipe=Recipe(batch=8, epochs=4), **speed).seconds > 1.2 * usual.seconds
-    assert cost_of(plan, load=more_rows, **speed).seconds > 1.5 * usual.seconds
+    assert cost_of(plan, epochs=4, **speed).seconds > 1.2 * usual.seconds
+    assert cost_of(plan, rows="more", **speed).seconds > 1.5 * usual.seconds
     assert usual.low == pytest.approx(usual.seconds / 1.5)
     assert usual.high == pytest.approx(usual.seconds * 1.5)
