@@ -268,7 +268,7 @@ def stopped(encoder, rows, tmp_path_factory):
 def test_a_stopped_run_goes_on_with_other_limits_or_rates(stopped, encoder, rows, changed, monkeypatch):
     """Trials know themselves what they depend on, so that advice such as a larger limit can be followed."""
     said = []
-    monkeypatch.setattr(running, "propose", stop)
+    monkeypatch.setattr(running, "measure_for_plans", stop)
     with pytest.raises(Stop):
         frostline.run(encoder, rows, output=stopped, announce=said.append, **{"recipe": RECIPE, **changed})
     assert said == [f"going on with the run that was stopped in {stopped}"]
