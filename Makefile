@@ -13,7 +13,7 @@ INSTALL := $(BIN)/python -m pip install --disable-pip-version-check -c constrain
 STAMP := .venv/.set-up-$(shell (pwd; cat pyproject.toml constraints.txt) | cksum | cut -d' ' -f1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup embedded demo test test-slow check format bench-measure bench-tune clean distclean
+.PHONY: help setup embedded demo test test-slow check format bench-measure bench-cost bench-regret bench-time bench-tune clean distclean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,15 @@ bench-measure: $(STAMP) embedded ## Time measuring against what a user would run
 	$(INSTALL) --quiet --no-deps torch-cka transformer-ranker
 	$(INSTALL) --quiet torchmetrics matplotlib
 	$(BIN)/python bench/measure.py $(GLUE)
+
+bench-cost: $(STAMP) embedded ## Compare predicted costs of plans with what tuning them takes (GLUE=folder)
+	$(BIN)/python bench/cost.py $(GLUE)
+
+bench-regret: $(STAMP) embedded ## Compare the race's choices with an exhaustive sweep: hours, resumable (GLUE=folder)
+	$(BIN)/python bench/regret.py $(GLUE) bench/results/regret.jsonl
+
+bench-time: $(STAMP) embedded ## Time run against full fine-tuning at equal quality: hours, resumable (GLUE=folder)
+	$(BIN)/python bench/time_to_quality.py $(GLUE) bench/results/time_to_quality.jsonl
 
 bench-tune: $(STAMP) embedded ## Time tuning against the Hugging Face Trainer (GLUE=folder of official files)
 	$(BIN)/python bench/tune.py $(GLUE)
