@@ -15,8 +15,8 @@ from frostline.cli import budgets, options, screen
 from frostline.errors import Interrupted
 
 if TYPE_CHECKING:
+    from frostline.found import Run
     from frostline.race import Entry, Rung
-    from frostline.running import Run
 
 
 def command(

@@ -10,8 +10,8 @@ from frostline.card import command_line
 from frostline.records import LayerScores, Plan
 
 if TYPE_CHECKING:
+    from frostline.found import Run
     from frostline.race import Entry
-    from frostline.running import Run
 
 _TEMPLATES = Path(__file__).parent
 
