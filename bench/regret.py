@@ -173,7 +173,7 @@ class Case:
         trials = {spec.id: (spec, result) for spec, result in recorded(self.results, self.name)}
         sweep = [trials[trial] for trial in self.about["sweep"]["trials"] if trials[trial][1].status == "done"]
         depth, metric = self.encoder.depth, self.task.metrics[0]
-        by_plan = {str({**spec.plan.to_json(), "because": ""}): result for spec, result in sweep}
+        by_plan = {str(spec.plan.identity()): result for spec, result in sweep}
         best = max(sweep, key=lambda one: self.value(one[1], "validation"))[1]
         chosen = trials[self.about["race"]["chosen"]][1]
         labels, groups = self.task.test.labels, self.task.test.groups
@@ -189,7 +189,7 @@ class Case:
         }
 
         def regret_of(plan: Plan) -> float:
-            result = by_plan[str({**plan.to_json(), "because": ""})]
+            result = by_plan[str(plan.identity())]
             return 100 * (self.value(best, "test") - self.value(result, "test"))
 
         centre = depth // 2 + 1
@@ -199,7 +199,7 @@ class Case:
             "middle": Plan.span(centre - 1, centre, depth),
         }
         found |= {f"regret_{name}": regret_of(plan) for name, plan in constant.items()}
-        single = [self.value(by_plan[str({**Plan.span(n, n, depth).to_json(), "because": ""})], "test")
+        single = [self.value(by_plan[str(Plan.span(n, n, depth).identity())], "test")
                   for n in range(1, depth + 1)]  # fmt: skip
         for name, values in self.about["sweep"]["scores"].items():
             sign = -1 if self.about["sweep"]["better"][name] == "low" else 1

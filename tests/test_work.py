@@ -20,7 +20,7 @@ from frostline.methods import METHODS
 from frostline.noise import Noise
 from frostline.records import Plan
 from frostline.tunable import make_tunable
-from frostline.work import Counter, epoch_shape, shape_of, weightless_encoder
+from frostline.work import Counter, shape_of, weightless_encoder
 
 LENGTHS = np.array([30, 17, 16, 5, 4])  # longest first, as batches are run
 OUTPUTS = 3
@@ -212,7 +212,7 @@ def test_predicting_with_k_of_l_layers_takes_about_k_ths_of_the_arithmetic():
 
 def test_the_shapes_of_batches_add_up_to_that_of_an_epoch():
     lengths = np.array([4, 9, 9, 2, 7])
-    epoch = epoch_shape(lengths, [np.array([0, 1]), np.array([2, 3, 4])], is_packed=False)
+    epoch = shape_of(lengths[:2], is_packed=False) + shape_of(lengths[2:], is_packed=False)
     assert (epoch.batches, epoch.texts, epoch.longest) == (2, 5, 18)
     assert epoch.tokens == 2 * 9 + 3 * 9  # padding included
     assert epoch.squares == 2 * 81 + 3 * 81

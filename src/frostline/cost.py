@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import reduce
+from operator import add
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +18,7 @@ from frostline.records import Plan, Recipe
 from frostline.tokens import Ints
 from frostline.train import order_of_rows
 from frostline.tunable import Tunable, make_tunable
-from frostline.work import Counter, Shape, Work, epoch_shape, shape_of, weightless_encoder
+from frostline.work import Counter, Shape, Work, shape_of, weightless_encoder
 
 if TYPE_CHECKING:
     from frostline.calibration import Speed
@@ -183,9 +185,8 @@ class Costs:
         order = order_of_rows(len(self.load.train), seed=self.recipe.seed, epoch=0)
         batches = [order[start : start + size] for start in range(0, len(order), size)]
         looked_at = batches[:_BATCHES_LOOKED_AT]
-        shape = epoch_shape(self.load.train, looked_at, is_packed=self.is_packed)
         each = [shape_of(self.load.train[rows], is_packed=self.is_packed) for rows in looked_at]
-        return shape.times(len(batches) / len(looked_at)), max(each, key=lambda one: one.tokens)
+        return reduce(add, each).times(len(batches) / len(looked_at)), max(each, key=lambda one: one.tokens)
 
     def _pass(self, lengths: Ints) -> Shape:
         """All texts in batches of similar length, as they are run without training: next to no padding."""

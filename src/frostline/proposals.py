@@ -58,7 +58,7 @@ def propose(
     """
     found: dict[str, tuple[Plan, list[str]]] = {}
     for plan, source in [*_by_strategy(scores, seed), *_by_method(scores.depth), *_probes(scores)]:
-        key = _identity(plan)
+        key = str(plan.identity())
         if key in found:
             found[key][1].append(source)
         else:
@@ -125,18 +125,13 @@ def _dominates(better: Proposal, worse: Proposal, scores: LayerScores) -> bool:
         if PROBE not in scores.scores:
             return False
         mine, theirs = (scores[PROBE].values[one.plan.head] for one in (better, worse))
-        is_better = mine is not None and theirs is not None and mine >= theirs
-        return is_better and (better.plan.head < worse.plan.head or mine != theirs)
+        return mine is not None and theirs is not None and mine >= theirs
     same_way = (better.plan.method, better.plan.head) == (worse.plan.method, worse.plan.head)
     return same_way and bool(worse.plan.layers) and set(better.plan.layers) > set(worse.plan.layers)
 
 
 def _is_no_dearer(one: Cost, other: Cost) -> bool:
     return one.price <= other.price and one.latency <= other.latency and one.memory <= other.memory
-
-
-def _identity(plan: Plan) -> str:
-    return str(sorted({**plan.to_json(), "because": ""}.items()))
 
 
 def _word(value: object) -> str:

@@ -204,7 +204,7 @@ def trial_of(executor: InProcess, proposal: Proposal, rung: Rung, recipe: Recipe
 
 
 def _key(proposal: Proposal) -> str:
-    return str(sorted(proposal.plan.to_json().items()))
+    return str(proposal.plan.identity())
 
 
 def _ranked(entries: Sequence[Entry]) -> list[Entry]:

@@ -77,6 +77,10 @@ class Plan:
             "because": self.because,
         }
 
+    def identity(self) -> dict[str, Any]:
+        """The same without the reason: equal for plans that do the same."""
+        return {**self.to_json(), "because": ""}
+
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Plan:
         """The plan that `to_json` wrote."""
@@ -221,7 +225,7 @@ class TrialSpec:
             self.encoder["revision"],
             self.task["fingerprint"],
             self.task["metrics"],
-            {**self.plan.to_json(), "because": ""},
+            self.plan.identity(),
             self.recipe.to_json(),
             self.train_rows,
         ]

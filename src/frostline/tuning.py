@@ -289,7 +289,7 @@ def _checkpoints(encoder: Encoder, task: Task, plan: Plan, recipe: Recipe, setti
     said = [
         encoder.revision,
         task.fingerprint,
-        {**plan.to_json(), "because": ""},
+        plan.identity(),
         recipe.to_json(),
         sorted(settings.new_layers),
         settings.train_rows,

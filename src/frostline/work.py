@@ -8,7 +8,7 @@ are alike.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -189,7 +189,7 @@ class Counter:
         return both if depth == 1 else both - self._steps(Plan.span(2, 2, 2), 2, True)[:, 2]
 
     def _steps(self, plan: Plan, depth: int, from_bottom: bool) -> Numbers:
-        key = f"{replace(plan, because='').to_json()} {depth} {from_bottom}"
+        key = f"{plan.identity()} {depth} {from_bottom}"
         if key not in self._known:
             tunable = self._make(self._part(depth, from_bottom), plan)
             self._known[key] = _solved(tunable, _count_step)
@@ -303,12 +303,3 @@ def _saved_bytes(tunable: Tunable) -> Iterator[dict[int, int]]:
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda value: value):
         yield sizes
-
-
-def epoch_shape(lengths: Ints, orders: Sequence[Ints], *, is_packed: bool) -> Shape:
-    """The shape of all batches of an epoch, given as places of texts."""
-    shapes = [shape_of(lengths[rows], is_packed=is_packed) for rows in orders]
-    total = shapes[0]
-    for shape in shapes[1:]:
-        total = total + shape
-    return total
