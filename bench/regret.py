@@ -1,15 +1,17 @@
 """How good the race's choice is, next to an exhaustive sweep: what was lost, and how much time was saved.
 
-    python bench/regret.py GLUE RESULTS.jsonl [--work FOLDER] [--threads 2] [--cases sst2-0,cola-0] [--report]
+    python bench/regret.py GLUE RESULTS.jsonl [--work FOLDER] [--threads 2] [--cases sst2-0,cola-0]
+                            [--sweep-only] [--report]
 
 The embedded default encoder on SST-2, CoLA, MRPC and MNLI. All labelled rows of a task are split anew, rows of one
-premise together: 1,500 to learn from, 600 to choose on, 1,200 to test on. For each of two seeds, the race of
-`frostline run` chooses a plan; then every plan of a grid is trained in full, with the same loop, frozen states and
+premise together: 1,500 to learn from, 600 to choose on, 1,200 to test on. For each of two seeds, every plan of
+a grid is trained in full; then the race of `frostline run` chooses a plan, with the same loop, frozen states and
 epochs. Regret is the test score of the grid's best plan on validation minus that of the race's choice. Each layer score
 is also followed alone (tune its best layer and the one below), as are three constant policies.
 
 Every finished trial is a line of the results file; started again, it goes on with what is missing. `--report` prints
-what the finished cases say and runs nothing. Last line: one flat JSON object.
+what the finished cases say and runs nothing; `--sweep-only` leaves the races for later, since they
+depend on its rules and the sweep does not. Last line: one flat JSON object.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ import torch
 import transformers
 from scipy.stats import spearmanr
 
-from frostline.budget import Budget
+from frostline.budget import Budget, bargains
 from frostline.checkpoint import load_encoder
 from frostline.cost import Costs
 from frostline.decision import decide
@@ -102,11 +104,11 @@ class Case:
         self.task = small_task(task, given.glue, self.seed)
         self.recipe = Recipe(threads=given.threads, seed=self.seed)
         self.workshop = Workshop(self.encoder, self.task)
-        self.work = given.work
+        self.work, self.has_race = given.work, not given.sweep_only
         self.about = {line["about"]: line for line in lines(self.results) if line["case"] == name and "about" in line}
 
     def run(self) -> None:
-        """The race, then the sweep; what is recorded already is not run again."""
+        """The sweep, then the race; what is recorded already is not run again."""
         folder = self.work / self.name
         with Store(folder / "store.sqlite") as store:
             for spec, result in recorded(self.results, self.name):
@@ -120,16 +122,16 @@ class Case:
                     print(f"{self.name} {spec.plan} {spec.plan.method}: {shown(result)}", flush=True)
 
             executor = InProcess(self.workshop, store, test=True, done=note)
-            if "race" not in self.about:
-                self._race(executor)
             if "sweep" not in self.about:
                 self._sweep(executor)
+            if "race" not in self.about and self.has_race:
+                self._race(executor)
 
     def _race(self, executor: InProcess) -> None:
         started = time.perf_counter()
         scores = measure_for_plans(self.encoder, self.task, self.recipe)
         costs = Costs(self.encoder.config, workload(self.workshop), self.recipe)
-        proposals, _ = propose(scores, costs, seed=self.seed)
+        proposals, _ = bargains(propose(scores, costs, seed=self.seed)[0], Budget())
         self.workshop.freeze(costs.frozen_at(one.plan for one in proposals), ["train", "validation"])
         before = time.perf_counter() - started
         found = race(executor, proposals, self.recipe)
@@ -298,6 +300,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=Path(tempfile.gettempdir()) / "frostline-regret")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--cases", default=",".join(f"{task}-{seed}" for seed in range(SEEDS) for task in TASKS))
+    parser.add_argument("--sweep-only", action="store_true")
     parser.add_argument("--report", action="store_true")
     given = parser.parse_args()
     torch.set_num_threads(given.threads)

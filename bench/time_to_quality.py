@@ -1,16 +1,20 @@
 """How long it takes until a model is as good as one that was fine-tuned in full.
 
-    python bench/time_to_quality.py GLUE RESULTS.jsonl [--rows 4000] [--threads 2] [--report]
+    python bench/time_to_quality.py GLUE RESULTS.jsonl [--rows 4000] [--threads 1] [--arms trainer_full,frostline]
+                                    [--report]
 
 The embedded default encoder on SST-2, MRPC and MNLI. The goal is 99% of the validation score that the Hugging Face
-Trainer's full fine-tuning reaches with the best of its learning rates. For the Trainer, and for PEFT's LoRA with the
-Trainer, the clock runs through the grid of learning rates, judging after every epoch, until the goal is met. For
-Frostline it runs through all of `frostline run`: measuring, racing every plan, testing and saving. A logistic
-regression on mean-pooled last-layer states is what one does in a hurry. All on the same rows and threads, in one
-process.
+Trainer's full fine-tuning reaches at the end of an epoch with the best of its learning rates. The clock runs until a
+model meets the goal: for the Trainer, and for PEFT's LoRA with the Trainer, through the grid of learning rates, judging
+after every epoch; for Frostline through `frostline run`, from measuring on, judging after every trial of its race. The
+whole way is given too: all learning rates against all of `frostline run`, testing and saving included. A logistic
+regression on mean-pooled last-layer states is what one does in a hurry. All on the same rows and threads.
 
-Every finished arm is a line of the results file; started again, it goes on with what is missing. Last line: one flat
-JSON object.
+Seconds are those that the process spent computing, so that what else the machine does has little weight; with one
+thread they are the wall clock's on a machine with nothing else to do. The wall clock's are in the results file too.
+
+Every finished arm, and for the Trainer every learning rate, is a line of the results file; started again, it goes on
+with what is missing. Last line: one flat JSON object.
 """
 
 from __future__ import annotations
@@ -23,7 +27,8 @@ import statistics
 import tempfile
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -34,6 +39,7 @@ from sklearn.linear_model import LogisticRegression
 
 from frostline.checkpoint import load_encoder
 from frostline.encoder import Encoder
+from frostline.race import Entry
 from frostline.records import Recipe
 from frostline.running import run
 from frostline.tasks import Task, load_task
@@ -55,17 +61,32 @@ def small_task(name: str, glue: Path, rows: int) -> Task:
     return dataclasses.replace(task, train=train, validation=validation, test=test)
 
 
-class Clock(transformers.TrainerCallback):
-    """Judges on validation after every epoch, and counts the seconds until then."""
+class Clock:
+    """Seconds of computing, and of the wall clock, since it was made."""
 
-    def __init__(self, judged: Callable[[object], float], before: float) -> None:
-        self.judged, self.before, self.started = judged, before, time.perf_counter()
-        self.found: list[tuple[float, float]] = []  # seconds, value
+    def __init__(self) -> None:
+        self._computing, self._wall = time.process_time(), time.perf_counter()
+
+    @property
+    def computing(self) -> float:
+        return round(time.process_time() - self._computing, 3)
+
+    @property
+    def wall(self) -> float:
+        return round(time.perf_counter() - self._wall, 3)
+
+
+class Judging(transformers.TrainerCallback):
+    """Judges on validation after every epoch, and takes down when that was."""
+
+    def __init__(self, judged: Callable[[object], float]) -> None:
+        self.judged, self.clock = judged, Clock()
+        self.curve: list[tuple[float, float]] = []  # seconds, value
 
     def on_epoch_end(self, args: object, state: object, control: object, model: object = None, **more: object) -> None:
         value = self.judged(model)
         model.train()
-        self.found.append((self.before + time.perf_counter() - self.started, value))
+        self.curve.append((self.clock.computing, value))
 
 
 class Arms:
@@ -83,36 +104,43 @@ class Arms:
         )
         return found[self.task.metrics[0]]
 
-    def with_trainer(self, rates: tuple[float, ...], *, lora: bool) -> dict[str, object]:
-        """The learning curve over the whole grid, and the test score of its best model on validation."""
-        curve: list[tuple[float, float]] = []
-        tests: list[tuple[float, float]] = []
-        spent = 0.0
-        for rate in rates:
-            model = trainer.stock_classifier(self.encoder, len(self.task.label_names))
-            if lora:
-                from peft import LoraConfig, TaskType, get_peft_model
+    def with_trainer(self, rate: float, *, lora: bool) -> dict[str, object]:
+        """The learning curve with one learning rate, and the test score of the model at its end."""
+        model = trainer.stock_classifier(self.encoder, len(self.task.label_names))
+        if lora:
+            from peft import LoraConfig, TaskType, get_peft_model
 
-                model = get_peft_model(model, LoraConfig(task_type=TaskType.SEQ_CLS, r=8, lora_alpha=16))
-            clock = Clock(lambda model: self.value(model, "validation"), spent)
-            collate = trainer.collator(self.encoder, self.tokens["train"], self.task.train.labels)
-            started = time.perf_counter()
-            trainer.train(model, range(len(self.task.train)), collate, rate=rate, epochs=EPOCHS, callback=clock)
-            spent += time.perf_counter() - started
-            curve += clock.found
-            tests.append((clock.found[-1][1], self.value(model, "test")))
-        return {"curve": curve, "seconds": spent, "validation": max(tests)[0], "test": max(tests)[1]}
+            model = get_peft_model(model, LoraConfig(task_type=TaskType.SEQ_CLS, r=8, lora_alpha=16))
+        judging = Judging(lambda model: self.value(model, "validation"))
+        collate = trainer.collator(self.encoder, self.tokens["train"], self.task.train.labels)
+        trainer.train(model, range(len(self.task.train)), collate, rate=rate, epochs=EPOCHS, callback=judging)
+        return {
+            "curve": judging.curve,
+            "seconds": judging.clock.computing,
+            "wall": judging.clock.wall,
+            "validation": judging.curve[-1][1],
+            "test": self.value(model, "test"),
+        }
 
     def with_frostline(self) -> dict[str, object]:
+        """All of `frostline run`, and the best model of its race after every trial."""
+        curve: list[tuple[float, float]] = []
         with tempfile.TemporaryDirectory() as folder:
             os.environ["FROSTLINE_CACHE"] = f"{folder}/cache"  # nothing is there from before
-            started = time.perf_counter()
-            found = run(self.encoder, self.task, output=f"{folder}/run", recipe=Recipe(threads=self.threads))
-            seconds = time.perf_counter() - started
+            clock = Clock()
+
+            def tell(rung: object, entries: Sequence[Entry], total: int) -> None:
+                curve.append((clock.computing, max(entry.value for entry in entries)))
+
+            recipe = Recipe(threads=self.threads)
+            found = run(self.encoder, self.task, output=f"{folder}/run", recipe=recipe, tell=tell)
+            seconds, wall = clock.computing, clock.wall
             del os.environ["FROSTLINE_CACHE"]
         metric = self.task.metrics[0]
         return {
+            "curve": curve,
             "seconds": seconds,
+            "wall": wall,
             "validation": found.tuned.metrics["validation"][metric],
             "test": found.tuned.metrics["test"][metric],
             "plan": str(found.tuned.plan),
@@ -121,7 +149,7 @@ class Arms:
 
     def with_regression(self) -> dict[str, object]:
         """Mean-pooled last-layer states and scikit-learn, as in a few lines of one's own."""
-        started = time.perf_counter()
+        clock = Clock()
         model = self.encoder.model
         states = {}
         for name, split in self.task.splits.items():
@@ -135,7 +163,7 @@ class Arms:
                     pieces.append((model(**given).last_hidden_state * mask).sum(1) / mask.sum(1))
             states[name] = torch.cat(pieces).numpy()
         fitted = LogisticRegression(max_iter=2000).fit(states["train"], np.asarray(self.task.train.labels))
-        out = {"seconds": time.perf_counter() - started}
+        out = {"seconds": clock.computing, "wall": clock.wall}
         for name in ("validation", "test"):
             logits = torch.tensor(fitted.decision_function(states[name]))
             logits = torch.stack([-logits, logits], 1) if logits.dim() == 1 else logits
@@ -144,42 +172,62 @@ class Arms:
         return out
 
 
-def first_time(line: dict, goal: float) -> float:
+# By arm, the runs that it consists of.
+WAYS: Mapping[str, Mapping[str, Callable[[Arms], dict[str, object]]]] = {
+    "frostline": {"": Arms.with_frostline},
+    "trainer_full": {f"{rate:g}": partial(Arms.with_trainer, rate=rate, lora=False) for rate in FULL_RATES},
+    "peft_lora": {f"{rate:g}": partial(Arms.with_trainer, rate=rate, lora=True) for rate in LORA_RATES},
+    "logistic_regression": {"": Arms.with_regression},
+}
+
+
+def joined(lines: list[dict]) -> dict[str, object]:
+    """One arm: its learning rates one after the other, and the one that is best on validation at its end."""
+    curve, spent = [], 0.0
+    for line in lines:
+        curve += [(spent + seconds, value) for seconds, value in line.get("curve", [])]
+        spent += line["seconds"]
+    best = max(lines, key=lambda line: line["validation"])
+    curve = curve or [(spent, best["validation"])]
+    return {"curve": curve, "seconds": spent, "validation": best["validation"], "test": best["test"]}
+
+
+def first_time(arm: Mapping[str, object], goal: float) -> float:
     """Seconds until the goal is met; infinite if it never is."""
-    if "curve" not in line:
-        return line["seconds"] if line["validation"] >= goal else float("inf")
-    return next((seconds for seconds, value in line["curve"] if value >= goal), float("inf"))
+    return next((seconds for seconds, value in arm["curve"] if value >= goal), float("inf"))
 
 
 def report(done: list[dict]) -> None:
     """A table by task, and the mean ratios as the last line."""
-    ratios: dict[str, list[float]] = {"vs_trainer_full": [], "vs_peft_lora": []}
+    ratios: dict[str, list[float]] = {}
     quality: dict[str, list[float]] = {}
     print("| task | arm | seconds until the goal | seconds in all | validation | test |")
     print("|---|---|---|---|---|---|")
     for task in TASKS:
-        arms = {line["arm"]: line for line in done if line["task"] == task}
-        if "trainer_full" not in arms or "frostline" not in arms:
+        mine = [line for line in done if line["task"] == task]
+        arms = {name: joined(lines) for name, runs in WAYS.items()
+                if len(lines := [line for line in mine if line["arm"] == name]) == len(runs)}  # fmt: skip
+        if not {"trainer_full", "frostline"} <= arms.keys():
             continue
         goal = GOAL * max(value for _, value in arms["trainer_full"]["curve"])
-        for name, line in arms.items():
-            until = first_time(line, goal)
+        for name, arm in arms.items():
+            until = first_time(arm, goal)
             shown = "never" if until == float("inf") else f"{until:.0f}"
             print(
-                f"| {task} | {name} | {shown} | {line['seconds']:.0f} | {100 * line['validation']:.1f} | "
-                f"{100 * line['test']:.1f} |"
+                f"| {task} | {name} | {shown} | {arm['seconds']:.0f} | {100 * arm['validation']:.1f} | "
+                f"{100 * arm['test']:.1f} |"
             )
-            quality.setdefault(f"test_{name}", []).append(line["test"])
-        ours = first_time(arms["frostline"], goal)
-        for key, arm in (("vs_trainer_full", "trainer_full"), ("vs_peft_lora", "peft_lora")):
-            if arm in arms:
-                theirs = first_time(arms[arm], goal)
-                theirs = arms[arm]["seconds"] if theirs == float("inf") else theirs
-                ratios[key].append(theirs / ours)
-    last = {
-        key: round(statistics.geometric_mean(values), 3) for key, values in ratios.items() if all(values) and values
-    }
-    print(json.dumps({**last, **{key: round(100 * statistics.mean(values), 2) for key, values in quality.items()}}))
+            quality.setdefault(f"test_{name}", []).append(100 * arm["test"])
+        ours = arms["frostline"]
+        for key, name in (("vs_trainer_full", "trainer_full"), ("vs_peft_lora", "peft_lora")):
+            if name in arms:
+                # Who never meets the goal has spent all its time; for Frostline that is no time to compare.
+                theirs = min(first_time(arms[name], goal), arms[name]["seconds"])
+                ratios.setdefault(key, []).append(theirs / first_time(ours, goal))
+                ratios.setdefault(f"whole_{key}", []).append(arms[name]["seconds"] / ours["seconds"])
+    last = {key: round(float(np.exp(np.mean(np.log(values)))), 3) if all(values) else 0.0
+            for key, values in ratios.items()}  # fmt: skip
+    print(json.dumps({**last, **{key: round(statistics.mean(values), 2) for key, values in quality.items()}}))
 
 
 def main() -> None:
@@ -190,27 +238,25 @@ def main() -> None:
     parser.add_argument("glue", type=Path)
     parser.add_argument("results", type=Path)
     parser.add_argument("--rows", type=int, default=4000)
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--arms", default=",".join(WAYS))
     parser.add_argument("--report", action="store_true")
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
     done = [json.loads(line) for line in given.results.read_text().splitlines()] if given.results.exists() else []
     for name in TASKS if not given.report else ():
         arms = Arms(small_task(name, given.glue, given.rows), load_encoder(), given.threads)
-        ways = {
-            "frostline": arms.with_frostline,
-            "trainer_full": lambda arms=arms: arms.with_trainer(FULL_RATES, lora=False),
-            "peft_lora": lambda arms=arms: arms.with_trainer(LORA_RATES, lora=True),
-            "logistic_regression": arms.with_regression,
-        }
-        for arm, way in ways.items():
-            if any((line["task"], line["arm"]) == (name, arm) for line in done):
-                continue
-            line = {"task": name, "arm": arm, "rows": given.rows, "threads": given.threads, **way()}
-            done.append(line)
-            with given.results.open("a") as file:
-                file.write(json.dumps(line) + "\n")
-            print(f"{name} {arm}: {line['seconds']:.0f} s, {line['validation']:.4f} {line['test']:.4f}", flush=True)
+        for arm in given.arms.split(","):
+            for run_of, way in WAYS[arm].items():
+                if any((line["task"], line["arm"], line["run"]) == (name, arm, run_of) for line in done):
+                    continue
+                line = {"task": name, "arm": arm, "run": run_of, "rows": len(arms.task.train), "threads": given.threads}
+                line |= way(arms)
+                done.append(line)
+                with given.results.open("a") as file:
+                    file.write(json.dumps(line) + "\n")
+                shown = f"{line['seconds']:.0f} s ({line['wall']:.0f}), {line['validation']:.4f} {line['test']:.4f}"
+                print(f"{name} {arm} {run_of}: {shown}", flush=True)
     report(done)
 
 

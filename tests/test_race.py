@@ -117,22 +117,35 @@ def plans_of(rung):
 
 def test_the_best_third_and_the_best_of_each_baseline_go_on_and_the_baselines_reach_the_final():
     found = race(Scripted(by_layer), [*SINGLES, *BASELINES], Recipe(threads=1))
-    assert [len(rung) for rung in found.rungs] == [14, 5 + 3, 2 + 3]
+    assert [len(rung) for rung in found.rungs] == [13, 5 + 2, 2 + 3]
     best = [one.plan for one in SINGLES]
     assert plans_of(found.rungs[0])[:10] == best
-    baselines = [FULL.plan, LAST_THREE.plan, HEAD_ONLY.plan]  # by what the script says, the best first
+    baselines = [LAST_THREE.plan, HEAD_ONLY.plan]  # by what the script says, the best first
     assert plans_of(found.rungs[1]) == best[:5] + baselines
-    assert plans_of(found.final) == best[:2] + baselines
+    assert plans_of(found.final) == [*best[:2], FULL.plan, *baselines]
     ids = [entry.spec.id for entry in found.final]
     assert found.baselines == dict(zip(["full fine-tuning", "the last layers", "the head only"], ids[2:], strict=True))
 
 
 def test_a_baseline_that_is_among_the_best_goes_on_once():
-    found = race(
-        Scripted(lambda spec: 0.9 if spec.plan.embeddings else by_layer(spec)), [*SINGLES, *BASELINES], Recipe()
-    )
-    assert plans_of(found.final).count(FULL.plan) == 1
+    script = Scripted(lambda spec: 0.9 if spec.plan == LAST_TWO.plan else by_layer(spec))
+    found = race(script, [*SINGLES, *BASELINES], Recipe())
+    assert plans_of(found.final).count(LAST_TWO.plan) == 1
     assert len(found.final) == 2 + 2
+
+
+def test_full_fine_tuning_runs_in_the_last_round_alone():
+    executor = Scripted(by_layer)
+    found = race(executor, [*SINGLES, *BASELINES], Recipe())
+    assert [round_of(spec) for spec, _ in executor.ran if spec.plan == FULL.plan] == [3]
+    assert executor.ran[-1][0].plan == FULL.plan  # the dearest comes last
+    assert FULL.plan in plans_of(found.final)
+
+
+def test_full_fine_tuning_alone_is_a_race_of_its_last_round():
+    found = race(Scripted(by_layer), [FULL], Recipe())
+    assert [plans_of(rung) for rung in found.rungs] == [[FULL.plan]]
+    assert found.notes == ()
 
 
 def test_of_equally_good_plans_the_cheaper_ones_go_on():
@@ -180,34 +193,29 @@ def test_it_tells_after_every_trial_how_the_round_stands_best_first():
 # Learning rates ------------------------------------------------------------------------------------------------------
 
 
-def test_the_best_plans_of_the_last_but_one_round_try_another_rate_and_keep_it_only_if_it_is_better():
+@pytest.mark.parametrize(("gain", "kept"), [(0.05, 2), (-0.05, 1)])
+def test_the_best_plan_of_the_last_but_one_round_tries_another_rate_and_keeps_it_only_if_it_is_better(gain, kept):
     first, second = SINGLES[0].plan, SINGLES[1].plan
-
-    def value(spec):
-        doubled = times_usual(spec) == 2
-        return by_layer(spec) + (0.05 if doubled and spec.plan == first else -0.05 if doubled else 0)
-
-    executor = Scripted(value)
+    executor = Scripted(lambda spec: by_layer(spec) + (gain if times_usual(spec) == 2 else 0))
     found = race(executor, [*SINGLES, *BASELINES], Recipe())
-    others = [(spec.plan, round_of(spec), times_usual(spec)) for spec, _ in executor.ran if times_usual(spec) != 1]
-    # Both in the second round; in the third only the one that was better for it.
-    assert others == [(first, 2, 2), (second, 2, 2), (first, 3, 2)]
-    assert [(entry.proposal.plan, times_usual(entry.spec)) for entry in found.final[:2]] == [(first, 2), (second, 1)]
-    assert len(found.rungs[1]) == 8  # an entry for each plan, whatever it has tried
+    others = [(spec.plan, round_of(spec)) for spec, _ in executor.ran if times_usual(spec) == 2]
+    assert others == [(first, 2), (first, 3)][:kept]
+    assert [(entry.proposal.plan, times_usual(entry.spec)) for entry in found.final[:2]] == [(first, kept), (second, 1)]
+    assert len(found.rungs[1]) == 7  # an entry for each plan, whatever it has tried
 
 
 def test_short_rounds_train_at_higher_rates_by_the_square_root_of_how_much_shorter_they_are():
     executor = Scripted(by_layer)
     race(executor, [*SINGLES, *BASELINES], Recipe())
-    rates = {round_of(spec): spec.recipe.learning_rate for spec, _ in executor.ran if spec.plan == FULL.plan}
-    usual = typical_rate(FULL.plan, WIDTH)
+    rates = {round_of(spec): spec.recipe.learning_rate for spec, _ in executor.ran if spec.plan == HEAD_ONLY.plan}
+    usual = typical_rate(HEAD_ONLY.plan, WIDTH)
     assert rates == pytest.approx({1: 9**0.5 * usual, 2: 3**0.5 * usual, 3: usual}, rel=0.02)
 
 
 def test_the_seconds_of_an_entry_are_those_of_all_its_trials_in_the_round():
     found = race(Scripted(by_layer), SINGLES, Recipe())  # the other rate is no better: it took its time all the same
     assert [entry.seconds for entry in found.rungs[0]] == [1.5] * 10
-    assert [entry.seconds for entry in found.rungs[1]] == [3.0, 3.0, 1.5, 1.5]
+    assert [entry.seconds for entry in found.rungs[1]] == [3.0, 1.5, 1.5, 1.5]
     assert [entry.seconds for entry in found.final] == [1.5, 1.5]
 
 
@@ -239,7 +247,7 @@ def test_another_rate_that_fails_leaves_the_usual_one():
     first = SINGLES[0].plan
     script = Scripted(lambda spec: "diverged" if times_usual(spec) > 1 else by_layer(spec))
     found = race(script, SINGLES, Recipe())
-    assert len(found.failed) == 2
+    assert len(found.failed) == 1
     assert plans_of(found.final)[0] == first
     assert times_usual(found.final[0].spec) == 1
 
@@ -278,7 +286,7 @@ def test_a_deadline_in_the_last_round_leaves_the_plans_that_were_done(monkeypatc
     now, stopped = 0.0, Scripted(value)
     found = race(stopped, [*SINGLES, *BASELINES], Recipe(), deadline=len(whole.ran) - 2.5)
     assert [spec.id for spec, _ in stopped.ran] == [spec.id for spec, _ in whole.ran[:-2]]
-    assert [len(rung) for rung in found.rungs] == [14, 8, 3]
+    assert [len(rung) for rung in found.rungs] == [13, 7, 3]
     assert found.notes == ("time is up: round 3 tried 3 of 5 plans",)
 
 
@@ -351,9 +359,10 @@ def test_two_races_in_fresh_stores_give_the_same_table(workshop, whole, tmp_path
     found, first = whole
     with Store(tmp_path / "store.sqlite") as store:
         again = race(InProcess(workshop, store), PROPOSALS, RECIPE)
-        assert len(store) == len(first) == 3 + 2 + len(again.final)
+        # A trial for each but full fine-tuning in the first round, another rate for the best, and the final.
+        assert len(store) == len(first) == 2 + 1 + len(again.final)
     assert table(again) == table(found)
-    assert [len(rung) for rung in again.rungs] == [3, len(again.final)]
+    assert [len(rung) for rung in again.rungs] == [2, len(again.final)]
 
 
 class Stop(Exception):

@@ -142,7 +142,7 @@ def test_choice_and_baselines_are_compared_on_the_test_rows(finished):
 
 def test_plans_that_only_frostline_can_load_stay_out_and_that_is_said(finished):
     found, _ = finished
-    assert {one.plan.method for one in found.proposals} == {"full", "lora", "norm-and-bias"}
+    assert not {"houlsby", "pfeiffer", "prefix"} & {one.plan.method for one in found.proposals}
     assert any("only Frostline can load (houlsby, pfeiffer, prefix) do not take part" in note for note in found.notes)
 
 

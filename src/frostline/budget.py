@@ -19,6 +19,8 @@ GOALS = {
     "best": "the best on validation",
 }
 
+_BARGAIN = 0.6  # of full fine-tuning's arithmetic: what takes more of it saves too little to be tried by default
+
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
@@ -142,6 +144,36 @@ def _rounded_up(value: float) -> str:
     return f"{ceil(value / scale - 1e-9) * scale:.12g}"
 
 
+def bargains(proposals: Sequence[Proposal], budget: Budget) -> tuple[list[Proposal], list[str]]:
+    """Without the plans that save little against full fine-tuning, where that takes part itself.
+
+    Args:
+        proposals: with their costs.
+        budget: its goal; who wants the best model wants all plans tried.
+    """
+    full = next((one.cost for one in proposals if one.is_full), None)
+    if full is None or budget.goal == "best":
+        return list(proposals), []
+    kept = [one for one in proposals if one.is_full or _is_bargain(one.cost, full, budget.goal)]
+    left = len(proposals) - len(kept)
+    if not left:
+        return kept, []
+    plans = "1 plan saves" if left == 1 else f"{left} plans save"
+    return kept, [
+        f"{plans} less than {100 - 100 * _BARGAIN:.0f}% of full fine-tuning's arithmetic: left out; --best takes all"
+    ]
+
+
+def _is_bargain(cost: Cost, full: Cost, goal: Goal) -> bool:
+    if not cost.stock:
+        return True  # it takes part only where the user has asked for such plans
+    if goal == "smallest" and cost.stored < full.stored:
+        return True
+    if goal == "fastest" and cost.latency < full.latency:
+        return True
+    return cost.price < _BARGAIN * full.price
+
+
 def fitting_time(proposals: Sequence[Proposal], seconds: float) -> tuple[list[Proposal], list[str]]:
     """The plans whose race is expected to end in time: the dearest go first, one after the other.
 
@@ -160,7 +192,8 @@ def fitting_time(proposals: Sequence[Proposal], seconds: float) -> tuple[list[Pr
 
 
 def race_seconds(proposals: Sequence[Proposal]) -> float:
-    """What a race is expected to take, if the dearest plans go on."""
-    taken = sorted((one.cost.seconds or 0.0 for one in proposals), reverse=True)
-    third = -(-len(taken) // 3)
-    return sum(taken) / 9 + 2 * sum(taken[:third]) / 3 + sum(taken[:4])
+    """What a race is expected to take, if the dearest plans go on; full fine-tuning is in its last round only."""
+    taken = sorted((one.cost.seconds or 0.0 for one in proposals if not one.is_full), reverse=True)
+    full = sum(one.cost.seconds or 0.0 for one in proposals if one.is_full)
+    third = max(3, -(-len(taken) // 3))
+    return sum(taken) / 9 + (sum(taken[:third]) + sum(taken[:1])) / 3 + sum(taken[:3]) + full

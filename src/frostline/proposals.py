@@ -36,6 +36,11 @@ class Proposal:
         return f"{self.plan} {self.plan.method}" if is_full or self.plan.method != "full" else str(self.plan)
 
     @property
+    def is_full(self) -> bool:
+        """Whether it is full fine-tuning, embeddings included."""
+        return self.plan.embeddings and "full" in self.sources
+
+    @property
     def origins(self) -> str:
         """The strategies and methods that it comes from, without their options."""
         return ", ".join(dict.fromkeys(source.split(":")[0] for source in self.sources))

@@ -2,7 +2,8 @@
 
 Successive halving: all plans train on a small budget, the better ones on three times as much, and the best on all of
 it. A budget is a number of training rows and epochs with a complete schedule of its own, so that what is compared is
-always a finished model. The simple baselines stay in to the end, as what the choice is compared with.
+always a finished model. The simple baselines stay in to the end, as what the choice is compared with; full fine-tuning,
+the dearest, is in the last round whatever it would do in the others, and so does not run there.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ SHARES = (1 / 9, 1 / 3, 1.0)  # of the whole budget that each rung has
 _LEAST_ROWS = 100  # of a rung: below that, a comparison is a lottery
 _KEPT = 3  # one in so many goes on
 _IN_FINAL = 2  # besides the baselines
-_OTHER_RATES = (2.0,)  # times the usual rate; the best plans of the last but one rung try them too
+_OTHER_RATES = (2.0,)  # times the usual rate; the best plan of the last but one rung tries them too
 _HEAD_ONLY_EPOCHS = 10  # times as many: a head alone learns slowly, and costs next to nothing
 
 
@@ -110,9 +111,14 @@ def race(
     rungs = make_rungs(len(executor.workshop.task.train), recipe.epochs)
     runners = sorted(proposals, key=_price)
     for rung in rungs:
-        ranked = rounds.run(rung, runners, try_rates=rung.share < 1 and rungs[rung.number].share == 1)
-        if rung.share < 1 and ranked:
-            runners = _survivors(ranked, rungs[rung.number].share)
+        if rung.share == 1:
+            rounds.run(rung, runners, try_rates=False)
+            break
+        full = [one for one in runners if one.is_full]
+        others = [one for one in runners if not one.is_full]
+        ranked = rounds.run(rung, others, try_rates=rungs[rung.number].share == 1)
+        if ranked:
+            runners = sorted([*_survivors(ranked, rungs[rung.number].share), *full], key=_price)
     if rounds.done and rounds.done[-1][0].rung.share < 1:
         rounds.notes.append("no plan was tried on the whole budget: the choice is among models that saw a part of it")
     return Race(
@@ -147,7 +153,7 @@ class _Rounds:
             entries += self._enter(runner, rung, self.factors.get(_key(runner), 1.0))
             self._tell(rung, entries, len(runners))
         if try_rates and self.recipe.learning_rate is None:
-            for entry in _ranked(entries)[:_IN_FINAL]:
+            for entry in _ranked(entries)[:1]:
                 for factor in _OTHER_RATES:
                     if self._is_over():
                         break
@@ -219,11 +225,7 @@ def _survivors(ranked: Sequence[Entry], share: float) -> list[Proposal]:
     for kind in BASELINES.values():
         found = [entry.proposal for entry in ranked if kind(entry.proposal)]
         chosen += [one for one in found[:1] if one not in chosen]
-    return sorted(chosen, key=_price)
-
-
-def _is_full(proposal: Proposal) -> bool:
-    return proposal.plan.embeddings and "full" in proposal.sources
+    return chosen
 
 
 def _is_top_k(proposal: Proposal) -> bool:
@@ -235,7 +237,7 @@ def _is_head_only(proposal: Proposal) -> bool:
 
 
 BASELINES: Mapping[str, Callable[[Proposal], bool]] = {
-    "full fine-tuning": _is_full,
+    "full fine-tuning": lambda proposal: proposal.is_full,
     "the last layers": _is_top_k,
     "the head only": _is_head_only,
 }

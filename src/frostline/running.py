@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from frostline import folders
-from frostline.budget import Budget, fitting_time, within
+from frostline.budget import Budget, bargains, fitting_time, within
 from frostline.calibration import Speed, calibrate
 from frostline.checkpoint import load_encoder
 from frostline.cost import Costs
@@ -182,6 +182,8 @@ class _Running:
         costs = Costs(self.encoder.config, workload(workshop), self.recipe, speed=self._speed(workshop))
         proposals, notes = propose(scores, costs, allow_frostline_only=self.allow_frostline_only, seed=self.recipe.seed)
         proposals, more = within(proposals, self.budget)
+        notes += more
+        proposals, more = bargains(proposals, self.budget)
         notes += more
         clock.lap("planning")
         workshop.freeze(costs.frozen_at(one.plan for one in proposals), ["train", "validation"])

@@ -8,6 +8,8 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
+import torch
+
 from frostline.audit import AuditReport
 from frostline.checksums import file_checksum
 from frostline.records import TrialSpec
@@ -16,7 +18,7 @@ from frostline.tuned import Tuned
 from frostline.tuning import base_of, tunable_for
 from frostline.workshop import Workshop
 
-_WEIGHTS, _ABOUT = "weights.safetensors", "about.json"
+_WEIGHTS, _OUTPUTS, _ABOUT = "weights.safetensors", "outputs.safetensors", "about.json"
 
 
 def keep_tuned(tuned: Tuned, place: Path) -> None:
@@ -28,6 +30,7 @@ def keep_tuned(tuned: Tuned, place: Path) -> None:
     try:
         weights = {name: value.cpu().contiguous() for name, value in weights_of(tuned.tunable).items()}
         save_file(weights, building / _WEIGHTS)
+        save_file({name: value.contiguous() for name, value in tuned.outputs.items()}, building / _OUTPUTS)
         about = {
             "history": list(tuned.trained.history),
             "best": dict(tuned.trained.best),
@@ -36,7 +39,7 @@ def keep_tuned(tuned: Tuned, place: Path) -> None:
             "training": tuned.trained.seconds,
             "notes": list(tuned.notes),
             "learning_rate": tuned.recipe.learning_rate,
-            "checksum": file_checksum(building / _WEIGHTS),
+            "checksums": {name: file_checksum(building / name) for name in (_WEIGHTS, _OUTPUTS)},
         }
         (building / _ABOUT).write_text(json.dumps(about), encoding="utf-8")
         shutil.rmtree(place, ignore_errors=True)
@@ -46,22 +49,21 @@ def keep_tuned(tuned: Tuned, place: Path) -> None:
 
 
 def load_kept(workshop: Workshop, spec: TrialSpec, place: Path) -> Tuned | None:
-    """The model that was kept, judged on validation, or None where there is none that is whole."""
+    """The model that was kept and what it said of the rows that it was judged on, or None where none is whole."""
     from safetensors.torch import load_file
 
     try:
         about = json.loads((place / _ABOUT).read_text(encoding="utf-8"))
-        if about["checksum"] != file_checksum(place / _WEIGHTS):
+        if any(about["checksums"][name] != file_checksum(place / name) for name in (_WEIGHTS, _OUTPUTS)):
             return None
-        weights = load_file(place / _WEIGHTS)
+        weights, outputs = load_file(place / _WEIGHTS), load_file(place / _OUTPUTS)
         audit = AuditReport(**about["audit"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
     task = workshop.task
     tunable = tunable_for(workshop, spec.plan, spec.recipe)
     load_weights(tunable, weights)
-    examples = {"validation": workshop.examples(tunable, "validation")} if task.validation is not None else {}
-    outputs = {name: rows.outputs(tunable) for name, rows in examples.items()}
+    labels = {name: torch.tensor(task.splits[name].labels) for name in outputs}
     return Tuned(
         tunable=tunable,
         base=base_of(workshop.encoder),
@@ -69,7 +71,7 @@ def load_kept(workshop: Workshop, spec: TrialSpec, place: Path) -> Tuned | None:
         recipe=spec.recipe,
         task=task,
         trained=Trained(history=tuple(about["history"]), best=about["best"], audit=audit, seconds=about["training"]),
-        metrics={name: judge(found, examples[name].labels, task.metrics, task.kind) for name, found in outputs.items()},
+        metrics={name: judge(found, labels[name], task.metrics, task.kind) for name, found in outputs.items()},
         outputs=outputs,
         notes=tuple(about["notes"]),
         seconds=about["seconds"],
