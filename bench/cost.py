@@ -138,7 +138,8 @@ def compare(size: str, task: Task, threads: int) -> list[tuple[float, float]]:
     tune(encoder, task, Plan(layers=(), head=1))  # what is imported late is imported now
     found = []
     load = workload(Workshop(encoder, task))
-    costs = Costs(encoder.config, load, RECIPE, speed=calibrate(encoder, load, RECIPE))
+    costs = Costs(encoder.config, load, RECIPE)
+    costs.speed = calibrate(encoder, costs)
     for name, plan in plans(encoder.depth).items():
         cost: Cost = costs.of(plan)
         seconds = tune(encoder, task, plan)

@@ -52,7 +52,7 @@ def test_a_machine_is_timed_in_parts_that_make_sense(name, load):
     encoder = tiny_encoder(name)
     before = digests(encoder.model.named_parameters())
 
-    speed = calibrate(encoder, load, RECIPE)
+    speed = calibrate(encoder, Costs(encoder.config, load, RECIPE))
 
     parts = asdict(speed)
     assert all(isfinite(value) and value >= 0 for value in parts.values())

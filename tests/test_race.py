@@ -115,13 +115,13 @@ def plans_of(rung):
     return [entry.proposal.plan for entry in rung]
 
 
-def test_the_best_third_and_the_best_of_each_baseline_go_on_and_the_baselines_reach_the_final():
+def test_the_best_quarter_and_the_best_of_each_baseline_go_on_and_the_baselines_reach_the_final():
     found = race(Scripted(by_layer), [*SINGLES, *BASELINES], Recipe(threads=1))
-    assert [len(rung) for rung in found.rungs] == [13, 5 + 2, 2 + 3]
+    assert [len(rung) for rung in found.rungs] == [13, 4 + 2, 2 + 3]
     best = [one.plan for one in SINGLES]
     assert plans_of(found.rungs[0])[:10] == best
     baselines = [LAST_THREE.plan, HEAD_ONLY.plan]  # by what the script says, the best first
-    assert plans_of(found.rungs[1]) == best[:5] + baselines
+    assert plans_of(found.rungs[1]) == best[:4] + baselines
     assert plans_of(found.final) == [*best[:2], FULL.plan, *baselines]
     ids = [entry.spec.id for entry in found.final]
     assert found.baselines == dict(zip(["full fine-tuning", "the last layers", "the head only"], ids[2:], strict=True))
@@ -201,7 +201,7 @@ def test_the_best_plan_of_the_last_but_one_round_tries_another_rate_and_keeps_it
     others = [(spec.plan, round_of(spec)) for spec, _ in executor.ran if times_usual(spec) == 2]
     assert others == [(first, 2), (first, 3)][:kept]
     assert [(entry.proposal.plan, times_usual(entry.spec)) for entry in found.final[:2]] == [(first, kept), (second, 1)]
-    assert len(found.rungs[1]) == 7  # an entry for each plan, whatever it has tried
+    assert len(found.rungs[1]) == 6  # an entry for each plan, whatever it has tried
 
 
 def test_short_rounds_train_at_higher_rates_by_the_square_root_of_how_much_shorter_they_are():
@@ -215,7 +215,7 @@ def test_short_rounds_train_at_higher_rates_by_the_square_root_of_how_much_short
 def test_the_seconds_of_an_entry_are_those_of_all_its_trials_in_the_round():
     found = race(Scripted(by_layer), SINGLES, Recipe())  # the other rate is no better: it took its time all the same
     assert [entry.seconds for entry in found.rungs[0]] == [1.5] * 10
-    assert [entry.seconds for entry in found.rungs[1]] == [3.0, 1.5, 1.5, 1.5]
+    assert [entry.seconds for entry in found.rungs[1]] == [3.0, 1.5, 1.5]
     assert [entry.seconds for entry in found.final] == [1.5, 1.5]
 
 
@@ -286,7 +286,7 @@ def test_a_deadline_in_the_last_round_leaves_the_plans_that_were_done(monkeypatc
     now, stopped = 0.0, Scripted(value)
     found = race(stopped, [*SINGLES, *BASELINES], Recipe(), deadline=len(whole.ran) - 2.5)
     assert [spec.id for spec, _ in stopped.ran] == [spec.id for spec, _ in whole.ran[:-2]]
-    assert [len(rung) for rung in found.rungs] == [13, 7, 3]
+    assert [len(rung) for rung in found.rungs] == [13, 6, 3]
     assert found.notes == ("time is up: round 3 tried 3 of 5 plans",)
 
 

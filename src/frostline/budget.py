@@ -195,5 +195,5 @@ def race_seconds(proposals: Sequence[Proposal]) -> float:
     """What a race is expected to take, if the dearest plans go on; full fine-tuning is in its last round only."""
     taken = sorted((one.cost.seconds or 0.0 for one in proposals if not one.is_full), reverse=True)
     full = sum(one.cost.seconds or 0.0 for one in proposals if one.is_full)
-    third = max(3, -(-len(taken) // 3))
-    return sum(taken) / 9 + (sum(taken[:third]) + sum(taken[:1])) / 3 + sum(taken[:3]) + full
+    quarter = max(3, -(-len(taken) // 4))
+    return sum(taken) / 9 + (sum(taken[:quarter]) + sum(taken[:1])) / 3 + sum(taken[:3]) + full

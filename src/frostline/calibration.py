@@ -21,13 +21,13 @@ from frostline.records import Plan, Recipe
 from frostline.tokens import Ints
 from frostline.train import loss_of, make_optimizer
 from frostline.tunable import Tunable, make_tunable
-from frostline.work import Counter, Work, shape_of, weightless_encoder
+from frostline.work import Work, shape_of
 
 if TYPE_CHECKING:
-    from frostline.cost import Cost, Costs, Workload
+    from frostline.cost import Cost, Costs
     from frostline.encoder import Encoder
 
-_STEPS = 3  # timed per plan; the first of all is not
+_STEPS = 3  # timed per plan
 _LEAST_RANGE = 1.25  # machines are noisy: no estimate is surer than this factor
 
 
@@ -62,15 +62,14 @@ class Speed:
         return expected / self.factor, expected, expected * self.factor
 
 
-def calibrate(encoder: Encoder, load: Workload, recipe: Recipe) -> Speed:
+def calibrate(encoder: Encoder, costs: Costs) -> Speed:
     """Time a few steps of a few plans on this machine.
 
     Args:
         encoder: with weights, on the device that will be used.
-        load: the texts; batches of their lengths are run.
-        recipe: batch and head.
+        costs: of its plans; batches of its texts' lengths are run, and its counter knows their arithmetic.
     """
-    depth = encoder.depth
+    depth, load, recipe = encoder.depth, costs.load, costs.recipe
     plans = [
         Plan(layers=(), head=depth),
         Plan.span(depth, depth, depth),
@@ -82,13 +81,15 @@ def calibrate(encoder: Encoder, load: Workload, recipe: Recipe) -> Speed:
     shaped = partial(shape_of, is_packed=encoder.family.can_pack)
     size = max(1, round(recipe.batch * load.texts_per_row))
     batches = [source.choice(load.train, size=size) for _ in range(_STEPS)]
-    counter = Counter(weightless_encoder(encoder.config), outputs=load.outputs, kind=load.kind, head=recipe.head)
-    rows, seconds, forward = [], [], []
+    rows: list[list[float]] = []
+    seconds, forward = [], []
     for plan in plans:
         tunable = make_tunable(encoder, plan, outputs=load.outputs, kind=load.kind, head=recipe.head)
+        if not rows:
+            _time(tunable, batches[:1], recipe)  # the first step of a process is slow
         taken = _time(tunable, batches, recipe)
         trainable = sum(value.numel() for value in tunable.trainable().values())
-        work = counter.of(plan)
+        work = costs.counter.of(plan)
         flops = [work.forward.of(shape) + work.backward.of(shape) for shape in map(shaped, batches)]
         layers = depth - max(1, plan.lowest) + 1
         rows.append([1.0, layers, float(np.median(flops)), trainable])
@@ -111,7 +112,7 @@ def _time(tunable: Tunable, batches: list[Ints], recipe: Recipe) -> float:
     """The median seconds of a training step."""
     optimizer = make_optimizer(tunable, recipe, 1e-9)
     taken = []
-    for number, lengths in enumerate([batches[0], *batches]):
+    for number, lengths in enumerate(batches):
         layout = Layout(-np.sort(-lengths), device=tunable.encoder.device)
         started = time.perf_counter()
         tunable.train()
@@ -123,7 +124,7 @@ def _time(tunable: Tunable, batches: list[Ints], recipe: Recipe) -> float:
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         taken.append(time.perf_counter() - started)
-    return float(np.median(taken[1:]))
+    return float(np.median(taken))
 
 
 def _start(tunable: Tunable, layout: Layout) -> torch.Tensor:

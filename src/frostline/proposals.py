@@ -69,12 +69,16 @@ def propose(
         else:
             found[key] = (plan, [source])
     notes = []
-    made = [_proposal(plan, sources, costs.of(plan)) for plan, sources in found.values()]
+    tried, left = list(found.values()), []
+    if not allow_frostline_only:  # before counting their costs, which takes a second each
+        left = [plan for plan, _ in tried if not METHODS[plan.method].is_stock]
+        tried = [(plan, sources) for plan, sources in tried if METHODS[plan.method].is_stock]
+    made = [_proposal(plan, sources, costs.of(plan)) for plan, sources in tried]
     if not allow_frostline_only:
-        left = [one for one in made if not one.cost.stock]
+        left += [one.plan for one in made if not one.cost.stock]
         made = [one for one in made if one.cost.stock]
         if left:
-            names = ", ".join(dict.fromkeys(one.plan.method for one in left))
+            names = ", ".join(dict.fromkeys(plan.method for plan in left))
             notes.append(
                 f"{len(left)} plans whose models only Frostline can load ({names}) do not take part; "
                 "--allow-frostline-only lets them"

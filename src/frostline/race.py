@@ -20,7 +20,7 @@ from frostline.tasks.metrics import METRICS
 
 SHARES = (1 / 9, 1 / 3, 1.0)  # of the whole budget that each rung has
 _LEAST_ROWS = 100  # of a rung: below that, a comparison is a lottery
-_KEPT = 3  # one in so many goes on
+_KEPT = 4  # one in so many goes on
 _IN_FINAL = 2  # besides the baselines
 _OTHER_RATES = (2.0,)  # times the usual rate; the best plan of the last but one rung tries them too
 _HEAD_ONLY_EPOCHS = 10  # times as many: a head alone learns slowly, and costs next to nothing
@@ -219,7 +219,7 @@ def _ranked(entries: Sequence[Entry]) -> list[Entry]:
 
 
 def _survivors(ranked: Sequence[Entry], share: float) -> list[Proposal]:
-    """The plans that go on: the best third, and of each kind of baseline the best."""
+    """The plans that go on: the best quarter, and of each kind of baseline the best."""
     count = _IN_FINAL if share == 1 else max(_IN_FINAL + 1, -(-len(ranked) // _KEPT))
     chosen = [entry.proposal for entry in ranked[:count]]
     for kind in BASELINES.values():

@@ -179,7 +179,8 @@ class _Running:
             keep=self.cache,
             report=self.report,
         )
-        costs = Costs(self.encoder.config, workload(workshop), self.recipe, speed=self._speed(workshop))
+        costs = Costs(self.encoder.config, workload(workshop), self.recipe)
+        costs.speed = self._speed(costs)
         proposals, notes = propose(scores, costs, allow_frostline_only=self.allow_frostline_only, seed=self.recipe.seed)
         proposals, more = within(proposals, self.budget)
         notes += more
@@ -230,12 +231,12 @@ class _Running:
         folders.write_json(self.place / _SCORES, scores.to_json())
         return scores
 
-    def _speed(self, workshop: Workshop) -> Speed:
+    def _speed(self, costs: Costs) -> Speed:
         known = _read_json(self.place / _SPEED)
         if known is not None:
             return Speed(**known)
         self.report("timing a few steps", 0, 1)
-        speed = calibrate(self.encoder, workload(workshop), self.recipe)
+        speed = calibrate(self.encoder, costs)
         folders.write_json(self.place / _SPEED, asdict(speed))
         return speed
 
