@@ -210,6 +210,9 @@ class TrialSpec:
         plan: what trains.
         recipe: how, with threads and seed.
         train_rows: how many training rows are learnt from; None for all.
+        kind: what is done: 'tune', or what a study has defined.
+        surgery: changes to the layers before that, see `surgery.operate`.
+        options: of the kind.
     """
 
     encoder: Mapping[str, str]
@@ -217,10 +220,14 @@ class TrialSpec:
     plan: Plan
     recipe: Recipe
     train_rows: int | None = None
+    kind: str = "tune"
+    surgery: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def id(self) -> str:
         """A hash of all that the result depends on; names and reasons are left out."""
+        more = {"kind": self.kind, "surgery": _plain(self.surgery), "options": _plain(self.options)}
         said = [
             self.encoder["revision"],
             self.task["fingerprint"],
@@ -228,6 +235,8 @@ class TrialSpec:
             self.plan.identity(),
             self.recipe.to_json(),
             self.train_rows,
+            # Plain tuning keeps the ids that it had when trials were nothing else.
+            *([] if more == {"kind": "tune", "surgery": {}, "options": {}} else [more]),
         ]
         return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -239,6 +248,9 @@ class TrialSpec:
             "plan": self.plan.to_json(),
             "recipe": self.recipe.to_json(),
             "train_rows": self.train_rows,
+            "kind": self.kind,
+            "surgery": _plain(self.surgery),
+            "options": _plain(self.options),
         }
 
     @classmethod
@@ -258,6 +270,7 @@ class TrialResult:
         metrics: by split, those of the epoch that was kept.
         history: one record per evaluation.
         predictions: by split, for every row the class number, the choice's number or the value.
+        values: what else came out, by name, as plain JSON values: curves, matrices, scores.
         parameters: total and trainable.
         seconds: of frozen states, training and judging.
         versions: of what it ran with.
@@ -268,6 +281,7 @@ class TrialResult:
     metrics: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     history: tuple[Mapping[str, Any], ...] = ()
     predictions: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    values: Mapping[str, Any] = field(default_factory=dict)
     parameters: Mapping[str, int] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)

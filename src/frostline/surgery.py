@@ -6,7 +6,8 @@ touched.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import nn
@@ -16,9 +17,31 @@ from frostline.errors import OptionError
 
 _DEVIATION = 0.02
 _CUT = 2  # deviations
+_RELEASED_DEVIATION = 0.00046  # what came out of paper 3's script, which also left biases as pretrained
 
 
-def reinitialise(encoder: Encoder, layers: Collection[int], *, seed: int, keep_norms: bool = False) -> Encoder:
+def operate(encoder: Encoder, surgery: Mapping[str, Any], *, seed: int) -> Encoder:
+    """The encoder after a surgery that is written as plain JSON values; itself where there is none.
+
+    Args:
+        encoder: left as it is.
+        surgery: {"reinitialise": [layers], "keep_norms": false, "as_released": false} or {"order": [layers]}.
+        seed: of new weights.
+    """
+    known = {"reinitialise", "keep_norms", "as_released", "order"}
+    if unknown := sorted(surgery.keys() - known):
+        raise OptionError(f"surgery {unknown[0]!r}: must be one of {', '.join(sorted(known))}")
+    if surgery.get("reinitialise"):
+        options = {name: bool(surgery.get(name, False)) for name in ("keep_norms", "as_released")}
+        encoder = reinitialise(encoder, surgery["reinitialise"], seed=seed, **options)
+    if "order" in surgery:
+        encoder = permute(encoder, surgery["order"])
+    return encoder
+
+
+def reinitialise(
+    encoder: Encoder, layers: Collection[int], *, seed: int, keep_norms: bool = False, as_released: bool = False
+) -> Encoder:
     """An encoder whose chosen layers start from random weights, as in paper 3.
 
     Weights and biases come from a normal of deviation 0.02 cut at two deviations; norms get weight 1 and bias 0.
@@ -28,15 +51,19 @@ def reinitialise(encoder: Encoder, layers: Collection[int], *, seed: int, keep_n
         layers: numbers from 1.
         seed: each layer draws from its own stream, so that the same layer gets the same weights in every selection.
         keep_norms: leave the norms of the chosen layers as pretrained.
+        as_released: as the paper's script did and not as its text says: weights of deviation 0.00046, biases kept.
     """
     _check_layers(encoder, layers)
     new = unroll(encoder)
-    new.revision = f"{encoder.revision}+reinitialise({sorted(set(layers))}, seed={seed}, keep_norms={keep_norms})"
+    released = ", as_released=True" if as_released else ""
+    new.revision = (
+        f"{encoder.revision}+reinitialise({sorted(set(layers))}, seed={seed}, keep_norms={keep_norms}{released})"
+    )
     modules = new.family.layers(new.model)
     for number in sorted(set(layers)):
         source = torch.Generator().manual_seed(seed * 1_000_003 + number)
         for module in [modules[number - 1], *new.family.attached(new.model, new.order[number - 1])]:
-            _reinitialise(module, source, keep_norms=keep_norms)
+            _reinitialise(module, source, keep_norms=keep_norms, as_released=as_released)
     return new
 
 
@@ -97,14 +124,16 @@ def _is_norm(module: nn.Module) -> bool:
     return "norm" in type(module).__name__.lower()
 
 
-def _reinitialise(layer: nn.Module, source: torch.Generator, *, keep_norms: bool) -> None:
+def _reinitialise(layer: nn.Module, source: torch.Generator, *, keep_norms: bool, as_released: bool) -> None:
+    deviation = _RELEASED_DEVIATION if as_released else _DEVIATION
     for module in layer.modules():
         if _is_norm(module):
             if not keep_norms:
                 for name, parameter in module.named_parameters(recurse=False):
                     nn.init.constant_(parameter, 1.0 if name == "weight" else 0.0)
             continue
-        for parameter in module.parameters(recurse=False):
-            nn.init.trunc_normal_(
-                parameter, std=_DEVIATION, a=-_CUT * _DEVIATION, b=_CUT * _DEVIATION, generator=source
-            )
+        for name, parameter in module.named_parameters(recurse=False):
+            if not (as_released and name == "bias"):
+                nn.init.trunc_normal_(
+                    parameter, std=deviation, a=-_CUT * deviation, b=_CUT * deviation, generator=source
+                )

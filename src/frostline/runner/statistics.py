@@ -1,4 +1,4 @@
-"""How sure a difference between two models is: a paired bootstrap over the rows that both were judged on."""
+"""How sure a number is: over the rows that models were judged on by a paired bootstrap, over seeds by Student's t."""
 
 from __future__ import annotations
 
@@ -41,6 +41,7 @@ def compare(
     groups: Sequence[str] | None = None,
     seed: int = 0,
     draws: int = _DRAWS,
+    level: float = 0.95,
 ) -> Difference:
     """How much better one model's predictions are than another's, in points of the metric.
 
@@ -54,21 +55,51 @@ def compare(
         groups: rows that belong together; None: every row alone.
         seed: of the draws.
         draws: how many.
+        level: of the interval.
     """
-    truth, first, second = (np.asarray(values) for values in (labels, one, other))
+    return compare_means(labels, [one], [other], metric, groups=groups, seed=seed, draws=draws, level=level)
+
+
+def compare_means(
+    labels: Sequence[float],
+    ones: Sequence[Sequence[float]],
+    others: Sequence[Sequence[float]],
+    metric: str,
+    *,
+    groups: Sequence[str] | None = None,
+    seed: int = 0,
+    draws: int = _DRAWS,
+    level: float = 0.95,
+) -> Difference:
+    """How much better several models are on average than their counterparts, as `compare` says for one.
+
+    Every draw of rows is the same for all models.
+
+    Args:
+        labels: of the rows.
+        ones: predictions of the first models.
+        others: predictions of the second ones, in the same order.
+        metric: a task metric.
+        groups: rows that belong together; None: every row alone.
+        seed: of the draws.
+        draws: how many.
+        level: of the interval.
+    """
+    truth = np.asarray(labels)
+    pairs = [(np.asarray(one), np.asarray(other)) for one, other in zip(ones, others, strict=True)]
     judge = METRICS[metric]
     sign = 100 if judge.higher_is_better else -100
-    value = sign * (judge(truth, first) - judge(truth, second))
-    if np.array_equal(first, second):
+    value = sign * float(np.mean([judge(truth, one) - judge(truth, other) for one, other in pairs]))
+    if all(np.array_equal(one, other) for one, other in pairs):
         return Difference(value=0.0, low=0.0, high=0.0)
     source = np.random.default_rng(seed)
-    quick = quick_judge(metric, truth, first, second)
+    quick = quick_judge(metric, truth, *(column for pair in pairs for column in pair))
     drawn = [
-        sign * (quick(truth[rows], first[rows]) - quick(truth[rows], second[rows]))
+        sign * float(np.mean([quick(truth[rows], one[rows]) - quick(truth[rows], other[rows]) for one, other in pairs]))
         for rows in _resamples(len(truth), groups, source, draws)
     ]
-    low, high = np.quantile(drawn, [0.025, 0.975])
-    return Difference(value=float(value), low=float(low), high=float(high))
+    low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
+    return Difference(value=value, low=float(low), high=float(high))
 
 
 def interval(
@@ -159,3 +190,78 @@ def _resamples(count: int, groups: Sequence[str] | None, source: np.random.Gener
         members[numbers[name]].append(row)
     for _ in range(draws):
         yield np.concatenate([members[number] for number in source.integers(0, len(members), len(members))])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summary:
+    """Values of the same thing under several seeds.
+
+    Args:
+        count: how many.
+        mean: of the values.
+        deviation: the standard deviation, of a sample; None for a single value.
+        low: lower end of the 95% t-interval of the mean, with count - 1 degrees of freedom; None for a single value.
+        high: its upper end.
+    """
+
+    count: int
+    mean: float
+    deviation: float | None
+    low: float | None
+    high: float | None
+
+
+def summarise(values: Sequence[float]) -> Summary:
+    """Mean, standard deviation and t-interval; one value has neither of the last two."""
+    found = np.asarray(values, dtype=np.float64)
+    mean = float(found.mean())
+    if len(found) < 2:
+        return Summary(count=len(found), mean=mean, deviation=None, low=None, high=None)
+    from scipy.stats import t
+
+    deviation = float(found.std(ddof=1))
+    half = float(t.ppf(0.975, len(found) - 1)) * deviation / len(found) ** 0.5
+    return Summary(count=len(found), mean=mean, deviation=deviation, low=mean - half, high=mean + half)
+
+
+def paired_p(one: Sequence[float], other: Sequence[float]) -> float | None:
+    """The two-sided p-value of a paired t-test over seeds; None where it is undefined."""
+    gaps = np.asarray(one, dtype=np.float64) - np.asarray(other, dtype=np.float64)
+    if len(gaps) < 2:
+        return None
+    spread = float(gaps.std(ddof=1))
+    if spread == 0:
+        return 1.0 if gaps[0] == 0 else None
+    from scipy.stats import t
+
+    return float(2 * t.sf(abs(gaps.mean()) / (spread / len(gaps) ** 0.5), len(gaps) - 1))
+
+
+def holm(values: Sequence[float | None]) -> list[float | None]:
+    """P-values corrected for their number by Holm's method, in the same order; None stays and does not count."""
+    known = sorted((value, place) for place, value in enumerate(values) if value is not None)
+    corrected: list[float | None] = [None] * len(values)
+    highest = 0.0
+    for rank, (value, place) in enumerate(known):
+        highest = max(highest, min(1.0, value * (len(known) - rank)))
+        corrected[place] = highest
+    return corrected
+
+
+def correlate(
+    one: Sequence[float | None], other: Sequence[float | None], *, ranks: bool = False
+) -> tuple[float, float]:
+    """The correlation of two rows of numbers and its two-sided p-value, (nan, nan) where it is undefined.
+
+    Args:
+        one: numbers; where either is None, the pair is left out.
+        other: numbers.
+        ranks: Spearman's in place of Pearson's.
+    """
+    from scipy.stats import pearsonr, spearmanr
+
+    pairs = np.array([pair for pair in zip(one, other, strict=True) if None not in pair], dtype=np.float64)
+    if len(pairs) < 3 or len(set(pairs[:, 0])) < 2 or len(set(pairs[:, 1])) < 2:
+        return float("nan"), float("nan")
+    found = spearmanr(*pairs.T) if ranks else pearsonr(*pairs.T)
+    return float(found.statistic), float(found.pvalue)

@@ -1,0 +1,249 @@
+"""Studies: the papers' experiments on any encoder and task, one file each.
+
+A study yields trials and makes tables of their results; what runs, resumes and records them lies in `runner/`. Its
+keyword arguments are the options that a user can set. It may look at results that are known already and yield more
+trials then, such as those that use the best of several learning rates; it is asked again until nothing is missing.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from frostline.errors import OptionError, did_you_mean
+from frostline.records import LayerScores, Plan, Recipe, TrialResult, TrialSpec
+from frostline.registry import Registry
+
+if TYPE_CHECKING:
+    from frostline.encoder import Encoder
+    from frostline.studies.tables import Table
+    from frostline.tasks import Task
+
+Value = int | float | bool | str
+_WORDS = {"yes": True, "no": False, "true": True, "false": False}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """A trial and what it stands for in the study; several points may share a trial.
+
+    Args:
+        spec: the trial.
+        labels: encoder, task, arm and seed, and what else the tables ask for.
+    """
+
+    spec: TrialSpec
+    labels: Mapping[str, Any]
+
+    def __getitem__(self, label: str) -> Any:
+        return self.labels[label]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured(Point):
+    """A point with its trial's result."""
+
+    result: TrialResult
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it has not failed."""
+        return self.result.status == "done"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ask:
+    """What a study is asked to do.
+
+    Args:
+        encoders: loaded.
+        tasks: with their splits.
+        seeds: how many; they are 0, 1, ...
+        rows: training rows at most; None for all.
+        recipe: of every trial, as far as the study does not say otherwise.
+        known: the result of a trial, or None if it has not been run.
+        scores: layer scores of an encoder on a task, measured once.
+    """
+
+    encoders: tuple[Encoder, ...]
+    tasks: tuple[Task, ...]
+    seeds: int
+    rows: int | None
+    recipe: Recipe
+    known: Callable[[TrialSpec], TrialResult | None]
+    scores: Callable[[Encoder, Task, Sequence[str]], LayerScores]
+
+    def pairs(self) -> Iterator[tuple[Encoder, Task]]:
+        """Every encoder with every task."""
+        return ((encoder, task) for encoder in self.encoders for task in self.tasks)
+
+    def point(
+        self,
+        encoder: Encoder,
+        task: Task,
+        plan: Plan,
+        *,
+        arm: str,
+        seed: int,
+        rows: int | None = None,
+        kind: str = "tune",
+        surgery: Mapping[str, Any] | None = None,
+        options: Mapping[str, Any] | None = None,
+        labels: Mapping[str, Any] | None = None,
+        **recipe: Any,
+    ) -> Point:
+        """A trial of the study.
+
+        Args:
+            encoder: one of the study's.
+            task: one of the study's.
+            plan: what trains.
+            arm: what the trial stands for in tables.
+            seed: the same for all arms that are compared: it gives the rows, their order and the head's start.
+            rows: training rows, in place of the study's.
+            kind: of trial.
+            surgery: before training.
+            options: of the kind.
+            labels: for tables, besides encoder, task, arm and seed.
+            recipe: what differs from the study's recipe.
+        """
+        count = self.rows if rows is None else rows
+        spec = TrialSpec(
+            encoder={"name": encoder.name, "revision": encoder.revision},
+            task={"name": task.name, "fingerprint": task.fingerprint, "metrics": ",".join(task.metrics)},
+            plan=plan,
+            recipe=replace(self.recipe, seed=seed, **recipe),
+            train_rows=None if count is None or count >= len(task.train) else count,
+            kind=kind,
+            surgery=surgery or {},
+            options=options or {},
+        )
+        said = {"encoder": encoder.name, "task": task.name, "arm": arm, "seed": seed, **(labels or {})}
+        return Point(spec=spec, labels=said)
+
+    def best(self, points: Sequence[Point]) -> Point | None:
+        """The point that is best on validation, the first of equals; None while one is missing or where all failed."""
+        from frostline.tasks.metrics import METRICS
+
+        results = [self.known(point.spec) for point in points]
+        if any(result is None for result in results):
+            return None
+        metric = METRICS[points[0].spec.task["metrics"].split(",")[0]]
+        sign = 1 if metric.higher_is_better else -1
+        done = [
+            (sign * result.metrics["validation"][metric.name], -place)
+            for place, result in enumerate(results)
+            if result is not None and result.status == "done"
+        ]
+        return points[-max(done)[1]] if done else None
+
+
+Trials = Callable[..., Iterator[Point]]
+Tables = Callable[[Ask, Sequence[Measured]], "list[Table]"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """A registered study.
+
+    Args:
+        name: how it is asked for.
+        question: what it asks, in one line.
+        about: the rest of its description.
+        paper: the number of the paper it is from.
+        tasks: the presets it takes unless told otherwise.
+        seeds: how many, as in the paper.
+        recipe: how the paper trains.
+        defaults: its options and what they are unless set.
+        quick: options of a first look.
+        quick_seeds: how many then.
+        quick_tasks: which tasks then.
+        trials: from what is asked and the options to points.
+        tables: from what was asked and measured points to tables.
+    """
+
+    name: str
+    question: str
+    about: str
+    paper: str
+    tasks: tuple[str, ...]
+    seeds: int
+    recipe: Mapping[str, Any]
+    defaults: Mapping[str, Value]
+    quick: Mapping[str, Value]
+    quick_seeds: int
+    quick_tasks: tuple[str, ...]
+    trials: Trials
+    tables: Tables
+
+    def options(self, given: Mapping[str, Any]) -> dict[str, Value]:
+        """All options with their values, refusing unknown ones and values of the wrong kind."""
+        for name in given:
+            if name not in self.defaults:
+                known = ", ".join(self.defaults) or "none"
+                near = did_you_mean(name, self.defaults)
+                raise OptionError(f"study {self.name}: unknown option {name!r}{near}; known: {known}")
+        return {**self.defaults, **{name: self._value(name, value) for name, value in given.items()}}
+
+    def _value(self, name: str, given: Any) -> Value:
+        default, value = self.defaults[name], given
+        kinds = {bool: "yes or no", int: "a whole number", float: "a number", str: "a word"}
+        try:
+            if isinstance(given, str) and isinstance(default, bool):
+                value = _WORDS.get(given.lower(), given)
+            elif isinstance(given, str) and isinstance(default, int | float):
+                value = type(default)(given)
+        except ValueError:
+            pass
+        if type(value) is not type(default):
+            raise OptionError(f"study {self.name}: option {name} {given!r} must be {kinds[type(default)]}")
+        return value
+
+
+STUDIES: Registry[Study] = Registry("study", package="frostline.studies")
+
+
+def study(
+    *,
+    paper: str,
+    tables: Tables,
+    name: str | None = None,
+    tasks: Iterable[str] = ("glue/sst2", "glue/cola", "glue/mrpc"),
+    seeds: int = 5,
+    recipe: Mapping[str, Any] | None = None,
+    quick: Mapping[str, Value] | None = None,
+    quick_seeds: int = 2,
+    quick_tasks: Iterable[str] = ("movies",),
+) -> Callable[[Trials], Study]:
+    """Register a function that yields a study's points; its docstring is the study's description."""
+
+    def register(function: Trials) -> Study:
+        question, _, about = inspect.cleandoc(function.__doc__ or "").partition("\n")
+        if not question:
+            raise ValueError(f"study {function.__name__}: needs a docstring")
+        options = {
+            option.name: option.default
+            for option in inspect.signature(function).parameters.values()
+            if option.kind is option.KEYWORD_ONLY
+        }
+        made = Study(
+            name=name or function.__name__,
+            question=question,
+            about=about.strip(),
+            paper=paper,
+            tasks=tuple(tasks),
+            seeds=seeds,
+            recipe=recipe or {},
+            defaults=options,
+            quick=quick or {},
+            quick_seeds=quick_seeds,
+            quick_tasks=tuple(quick_tasks),
+            trials=function,
+            tables=tables,
+        )
+        made.options(made.quick)
+        return STUDIES.add(made.name, made)
+
+    return register

@@ -1,0 +1,235 @@
+"""Tables of a study: what is printed, exported and drawn, and the parts that most studies share."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from frostline.runner.statistics import Difference, compare_means, holm, paired_p, summarise
+from frostline.tasks.metrics import METRICS
+
+if TYPE_CHECKING:
+    from frostline.studies import Ask, Measured
+    from frostline.tasks import Split, Task
+
+Cell = str | int | float | bool | None
+_DRAWS = 1000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """Named columns and rows of plain values.
+
+    Args:
+        name: short, for files.
+        title: what it shows, in a line.
+        columns: their names; those that start with 'seconds' depend on the machine.
+        rows: a value for each column.
+        notes: what has to be known to read it, a sentence each.
+    """
+
+    name: str
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    notes: tuple[str, ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        for row in self.rows:
+            if len(row) != len(self.columns):
+                raise ValueError(f"table {self.name}: {len(self.columns)} columns but a row of {len(row)}")
+
+    def records(self) -> list[dict[str, Cell]]:
+        """A mapping for each row."""
+        return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+
+    def to_json(self) -> dict[str, Any]:
+        """The table as plain JSON values."""
+        return {"name": self.name, "title": self.title, "columns": list(self.columns),
+                "rows": [list(row) for row in self.rows], "notes": list(self.notes)}  # fmt: skip
+
+    def to_csv(self) -> str:
+        """The table as CSV, undefined values empty."""
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(self.columns)
+        writer.writerows(self.rows)
+        return out.getvalue()
+
+    def without_timings(self) -> Table:
+        """The part that is the same wherever and whenever the study runs."""
+        kept = [place for place, name in enumerate(self.columns) if not name.startswith("seconds")]
+        return Table(
+            name=self.name,
+            title=self.title,
+            columns=tuple(self.columns[place] for place in kept),
+            rows=tuple(tuple(row[place] for place in kept) for row in self.rows),
+            notes=self.notes,
+        )
+
+
+def table_of(name: str, title: str, records: Iterable[Mapping[str, Cell]], *, notes: Iterable[str] = ()) -> Table:
+    """The table of these rows; a column for every name that occurs, in the order of the first rows that have it."""
+    rows = list(records)
+    columns = tuple(dict.fromkeys(key for row in rows for key in row))
+    return Table(
+        name=name,
+        title=title,
+        columns=columns,
+        rows=tuple(tuple(_rounded(row.get(column)) for column in columns) for row in rows),
+        notes=tuple(notes),
+    )
+
+
+def _rounded(value: Cell) -> Cell:
+    """Numbers with six digits: what lies behind them differs between machines."""
+    if isinstance(value, float):
+        return float(f"{value:.6g}") if np.isfinite(value) else None
+    return value
+
+
+def grouped(points: Sequence[Measured], labels: Sequence[str]) -> dict[tuple[Any, ...], list[Measured]]:
+    """The points by these labels, in the order in which they come; within a group by seed."""
+    found: dict[tuple[Any, ...], list[Measured]] = {}
+    for point in points:
+        found.setdefault(tuple(point[label] for label in labels), []).append(point)
+    return {key: sorted(group, key=lambda point: int(point["seed"])) for key, group in found.items()}
+
+
+def judged_split(task: Task) -> tuple[str, Split]:
+    """The rows that results are reported on: the test rows, or the validation rows where there are none."""
+    if task.test is not None:
+        return "test", task.test
+    assert task.validation is not None  # noqa: S101 (studies refuse tasks without either)
+    return "validation", task.validation
+
+
+def quality(point: Measured, task: Task) -> float:
+    """The deciding metric on the test rows, in points of a hundred, the higher the better."""
+    split, _ = judged_split(task)
+    metric = METRICS[task.metrics[0]]
+    return (100 if metric.higher_is_better else -100) * point.result.metrics[split][metric.name]
+
+
+def majority(task: Task) -> float:
+    """What always saying the most frequent answer of the training rows gives on the test rows, in points."""
+    _, rows = judged_split(task)
+    metric = METRICS[task.metrics[0]]
+    return (100 if metric.higher_is_better else -100) * metric(rows.labels, _constant(task, len(rows)))
+
+
+def is_informative(task: Task, points: Sequence[Measured]) -> bool:
+    """Whether full tuning is shown to beat always saying the most frequent answer, one-sided at 5%, over all seeds."""
+    split, rows = judged_split(task)
+    said = [point.result.predictions[split] for point in points if point.is_done]
+    if not said:
+        return False
+    constant = [_constant(task, len(rows))] * len(said)
+    gap = compare_means(rows.labels, said, constant, task.metrics[0], groups=rows.groups, draws=_DRAWS, level=0.9)
+    return gap.low > 0
+
+
+def _constant(task: Task, count: int) -> list[float]:
+    if task.kind == "regression":
+        return [float(np.mean(task.train.labels))] * count
+    values, counts = np.unique(np.asarray(task.train.labels), return_counts=True)
+    return [float(values[counts.argmax()])] * count
+
+
+def quality_table(
+    ask: Ask,
+    points: Sequence[Measured],
+    *,
+    name: str,
+    title: str,
+    labels: Sequence[str] = ("encoder", "task", "arm"),
+    baseline: str = "full",
+    more: Callable[[Sequence[Measured]], Mapping[str, Cell]] | None = None,
+) -> Table:
+    """Mean, deviation and interval of the metric for every arm, and how each compares with the baseline.
+
+    Comparisons are paired by seed. Two intervals of the difference are given: over seeds by Student's t, and over test
+    rows by a paired bootstrap, whichever seed; the p-values over seeds are corrected by Holm's method within a task.
+
+    Args:
+        ask: what was asked.
+        points: measured.
+        name: of the table.
+        title: of the table.
+        labels: what tells arms apart; encoder, task and arm among them.
+        baseline: the arm that others are compared with.
+        more: further columns for the points of an arm.
+    """
+    tasks = {task.name: task for task in ask.tasks}
+    groups = grouped(points, labels)
+    whole = grouped([one for one in points if one["arm"] == baseline], ("encoder", "task"))
+    fine = {pair: is_informative(tasks[pair[1]], of_pair) for pair, of_pair in whole.items()}
+    records: list[dict[str, Cell]] = []
+    for key, group in groups.items():
+        said = dict(zip(labels, key, strict=True))
+        task = tasks[said["task"]]
+        done = [point for point in group if point.is_done]
+        record: dict[str, Cell] = {
+            **said,
+            "metric": task.metrics[0],
+            "seeds": len(done),
+            "failed": len(group) - len(done),
+        }
+        if done:
+            found = summarise([quality(point, task) for point in done])
+            record |= {"mean": found.mean, "deviation": found.deviation, "low": found.low, "high": found.high}
+            base = whole.get((said["encoder"], said["task"]), [])
+            record |= _against(task, done, [one for one in base if one.is_done], is_same=said["arm"] == baseline)
+        record["informative"] = fine.get((said["encoder"], said["task"]))
+        records.append(record | dict(more(group) if more and done else {}))
+    _correct(records)
+    said_of = [f"{task.name}: always saying the most frequent answer gives {majority(task):.1f} points of "
+               f"{task.metrics[0]}" for task in ask.tasks]  # fmt: skip
+    return table_of(name, title, records, notes=[*said_of, *_optimistic(ask)])
+
+
+def _against(task: Task, done: Sequence[Measured], base: Sequence[Measured], *, is_same: bool) -> dict[str, Cell]:
+    """The difference to the baseline in points, over the seeds that both have."""
+    others = {point["seed"]: point for point in base}
+    pairs = [(point, others[point["seed"]]) for point in done if point["seed"] in others]
+    if is_same or not pairs:
+        return dict.fromkeys(("minus_full", "seeds_low", "seeds_high", "rows_low", "rows_high", "p"))
+    ours, theirs = ([quality(pair[side], task) for pair in pairs] for side in (0, 1))
+    gaps = summarise([one - other for one, other in zip(ours, theirs, strict=True)])
+    over_rows = pooled_difference(task, pairs)
+    return {
+        "minus_full": gaps.mean,
+        "seeds_low": gaps.low,
+        "seeds_high": gaps.high,
+        "rows_low": over_rows.low,
+        "rows_high": over_rows.high,
+        "p": paired_p(ours, theirs),
+    }
+
+
+def pooled_difference(task: Task, pairs: Sequence[tuple[Measured, Measured]], *, level: float = 0.95) -> Difference:
+    """The mean difference over seeds with a bootstrap over test rows, the same rows for all seeds."""
+    split, rows = judged_split(task)
+    ones, others = ([pair[side].result.predictions[split] for pair in pairs] for side in (0, 1))
+    return compare_means(rows.labels, ones, others, task.metrics[0], groups=rows.groups, draws=_DRAWS, level=level)
+
+
+def _correct(records: list[dict[str, Cell]]) -> None:
+    """Correct the p-values of all arms of one encoder and task for their number."""
+    cases = dict.fromkeys((record["encoder"], record["task"]) for record in records)
+    for case in cases:
+        mine = [record for record in records if (record["encoder"], record["task"]) == case]
+        values = [record.get("p") for record in mine]
+        for record, value in zip(mine, holm([v if isinstance(v, float) else None for v in values]), strict=True):
+            record["p_holm"] = value
+
+
+def _optimistic(ask: Ask) -> list[str]:
+    return list(
+        dict.fromkeys(f"{task.name}: {note}" for task in ask.tasks for note in task.notes if "optimistic" in note)
+    )

@@ -1,0 +1,312 @@
+"""Run a study: its trials, as far as they are missing, and its tables, in one folder that can be gone on with."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from frostline import folders
+from frostline.checkpoint import load_encoder
+from frostline.encoder import Encoder
+from frostline.errors import DataError, OptionError, UserError
+from frostline.measurement import measure
+from frostline.records import LayerScores, Recipe, TrialResult, TrialSpec
+from frostline.runner.driver import run_missing
+from frostline.runner.executors import Executor, Here, Processes
+from frostline.runner.materials import Bench, Materials
+from frostline.runner.store import Store
+from frostline.studies import STUDIES, Ask, Measured, Point, Study
+from frostline.studies.tables import Table
+from frostline.tasks import Task, load_task, sample
+
+STORE, SPECIFICATION, TABLES, SCORES, TRIALS, _LOCK = (
+    "store.sqlite",
+    "study.json",
+    "tables",
+    "scores",
+    "trials",
+    ".lock",
+)
+QUICK_ROWS = 300
+Progress = Callable[[int, int, TrialSpec | None, TrialResult | None], None]  # done, of how many, which, its result
+
+
+@dataclass(frozen=True, kw_only=True)
+class Studied:
+    """A study that has been run.
+
+    Args:
+        name: of the study.
+        folder: where it lies.
+        points: every trial with what it stands for and its result.
+        tables: made of them.
+        failed: the trials that failed, a line each.
+    """
+
+    name: str
+    folder: Path
+    points: tuple[Measured, ...]
+    tables: tuple[Table, ...]
+    failed: tuple[str, ...]
+
+
+def study(
+    name: str,
+    *,
+    encoders: Sequence[Encoder | str | Path | None] = (None,),
+    tasks: Sequence[Task | str | Path] = (),
+    output: str | Path | None = None,
+    seeds: int | None = None,
+    rows: int | None = None,
+    quick: bool = False,
+    options: Mapping[str, Any] | None = None,
+    recipe: Mapping[str, Any] | None = None,
+    protocol: str = "held-out",
+    data_dir: str | Path | None = None,
+    workers: int = 1,
+    executor: Callable[[Materials], Executor] | None = None,
+    retry_failed: bool = False,
+    cache: bool = True,
+    announce: Callable[[str], None] | None = None,
+    progress: Progress | None = None,
+) -> Studied:
+    """Run one of the papers' experiments on encoders and tasks; what is recorded in the folder is not run again.
+
+    Args:
+        name: of the study, see `frostline study --list`.
+        encoders: Encoders, folders, hub ids, or None for the embedded default.
+        tasks: Tasks, files or preset names; none for the study's own.
+        output: folder for trials and tables; 'frostline-study-NAME' if not given.
+        seeds: how many; None for the paper's number.
+        rows: training rows at most.
+        quick: a first look: few trials, 300 rows, minutes.
+        options: of the study.
+        recipe: fields of the recipe that differ from the paper's.
+        protocol: 'held-out' selects on validation and reads the test rows once; 'paper' selects on the test rows.
+        data_dir: the folder with official files, for presets.
+        workers: processes that run trials.
+        executor: runs the trials in place of processes on this machine.
+        retry_failed: run trials again that have failed.
+        cache: keep frozen states on disk.
+        announce: told what happens, a line each.
+        progress: told of every trial.
+    """
+    chosen = STUDIES[name]
+    tell = announce or (lambda line: None)
+    settings = chosen.options({**(chosen.quick if quick else {}), **(options or {})})
+    count = seeds if seeds is not None else chosen.quick_seeds if quick else chosen.seeds
+    if count < 1:
+        raise OptionError(f"seeds {count}: must be 1 or more")
+    if rows is not None and rows < 1:
+        raise OptionError(f"rows {rows}: must be 1 or more")
+    wanted = tuple(tasks) or (chosen.quick_tasks if quick else chosen.tasks)
+    loaded_tasks = [_task(one, protocol=protocol, data_dir=data_dir, quick=quick) for one in wanted]
+    _refuse_twins([task.name for task in loaded_tasks], "task")
+    loaded = [one if isinstance(one, Encoder) else load_encoder(one) for one in encoders]
+    _refuse_twins([encoder.revision for encoder in loaded], "encoder")
+    folder = Path(output) if output is not None else Path(f"frostline-study-{name}")
+    base = Recipe(**{"threads": 1, **chosen.recipe, **(recipe or {})})
+    materials = Materials(
+        encoders={one.revision: None if one.folder is None else str(one.folder) for one in loaded},
+        tasks={task.fingerprint: task for task in loaded_tasks},
+        folder=folder,
+        cache=cache,
+    )
+    going = _Going(
+        study=chosen,
+        options=settings,
+        folder=folder,
+        encoders=tuple(loaded),
+        tasks=tuple(loaded_tasks),
+        seeds=count,
+        rows=QUICK_ROWS if quick and rows is None else rows,
+        recipe=base,
+        tell=tell,
+        progress=progress or (lambda done, total, spec, result: None),
+    )
+    runs: Executor
+    if executor is not None:
+        runs = executor(materials)
+    elif workers == 1:
+        runs = Here(Bench(materials=materials, encoders={one.revision: one for one in loaded}))
+    else:
+        runs = Processes(materials, workers)
+    with _claimed(folder), contextlib.closing(runs):
+        going.check_specification()
+        return going.all(runs, retry_failed=retry_failed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Going:
+    """A study that is going on."""
+
+    study: Study
+    options: Mapping[str, Any]
+    folder: Path
+    encoders: tuple[Encoder, ...]
+    tasks: tuple[Task, ...]
+    seeds: int
+    rows: int | None
+    recipe: Recipe
+    tell: Callable[[str], None]
+    progress: Progress
+
+    def check_specification(self) -> None:
+        """Take down what is asked, or refuse a folder in which something else was."""
+        mine = {
+            "study": self.study.name,
+            "encoders": {encoder.name: encoder.revision for encoder in self.encoders},
+            "tasks": {task.name: [task.fingerprint, *task.metrics] for task in self.tasks},
+            "seeds": self.seeds,
+            "rows": self.rows,
+            "options": dict(self.options),
+            "recipe": self.recipe.to_json(),
+        }
+        place = self.folder / SPECIFICATION
+        if place.exists():
+            theirs = json.loads(place.read_text(encoding="utf-8"))
+            if differences := _differences(theirs, mine):
+                raise OptionError(
+                    f"{self.folder}: holds a study with another specification: {'; '.join(differences)}; "
+                    "give the same, or another --output"
+                )
+            return
+        folders.write_json(place, mine)
+
+    def all(self, executor: Executor, *, retry_failed: bool) -> Studied:
+        """Everything, from the first trial that is missing to the tables."""
+        with Store(self.folder / STORE) as store:
+            ask = Ask(
+                encoders=self.encoders,
+                tasks=self.tasks,
+                seeds=self.seeds,
+                rows=self.rows,
+                recipe=self.recipe,
+                known=store.get,
+                scores=self._scores,
+            )
+            retried = False
+            while True:
+                points = list(self.study.trials(ask, **self.options))
+                specs = {point.spec.id: point.spec for point in points}
+                again = retry_failed and not retried
+                missing = [spec for spec in specs.values() if _is_missing(store.get(spec), again)]
+                if not missing:
+                    break
+                self._run(store, missing, len(specs), executor)
+                retried = True
+            measured = tuple(_measured(point, store) for point in points)
+            tables = tuple(self.study.tables(ask, measured))
+        self._write(tables)
+        shutil.rmtree(self.folder / TRIALS, ignore_errors=True)
+        failed = {point.spec.id: point for point in measured if not point.is_done}
+        said = [
+            f"{one['encoder']}, {one['task']}, {one['arm']}, seed {one['seed']}: {one.result.reason}"
+            for one in failed.values()
+        ]
+        return Studied(name=self.study.name, folder=self.folder, points=measured, tables=tables, failed=tuple(said))
+
+    def _run(self, store: Store, missing: Sequence[TrialSpec], total: int, executor: Executor) -> None:
+        done = total - len(missing)
+        self.tell(f"{len(missing)} of {total} trials to run")
+        self.progress(done, total, None, None)
+
+        def note(spec: TrialSpec, result: TrialResult) -> None:
+            nonlocal done
+            done += 1
+            self.progress(done, total, spec, result)
+
+        run_missing(store, missing, executor, retry_failed=True, done=note)
+
+    def _scores(self, encoder: Encoder, task: Task, names: Sequence[str]) -> LayerScores:
+        """Measured once for the study: what plans depend on must not change when it is gone on with."""
+        said = json.dumps([encoder.revision, task.fingerprint, sorted(names), self.recipe.max_length])
+        place = self.folder / SCORES / f"{hashlib.sha256(said.encode()).hexdigest()[:16]}.json"
+        if place.exists():
+            return LayerScores.from_json(json.loads(place.read_text(encoding="utf-8")))
+        self.tell(f"measuring {', '.join(names)} of {encoder.name} on {task.name}")
+        found = measure(encoder, task, scores=list(names), similarity=False, uncertainty=False,
+                        max_length=self.recipe.max_length)  # fmt: skip
+        place.parent.mkdir(exist_ok=True)
+        folders.write_json(place, found.to_json())
+        return found
+
+    def _write(self, tables: Sequence[Table]) -> None:
+        """The tables as CSV and JSON, and what every folder has."""
+        place = self.folder / TABLES
+        place.mkdir(exist_ok=True)
+        for table in tables:
+            (place / f"{table.name}.csv").write_text(table.to_csv(), encoding="utf-8")
+        made = {"tables.json": [table.to_json() for table in tables]}
+        folders.write(self.folder, kind="study", files=made, seed=0)
+
+
+def _is_missing(known: TrialResult | None, retry_failed: bool) -> bool:
+    return known is None or (retry_failed and known.status == "failed")
+
+
+def _measured(point: Point, store: Store) -> Measured:
+    result = store.get(point.spec)
+    assert result is not None  # noqa: S101 (all that is missing has just been run)
+    return Measured(spec=point.spec, labels=point.labels, result=result)
+
+
+def _task(given: Task | str | Path, *, protocol: str, data_dir: str | Path | None, quick: bool) -> Task:
+    task = given if isinstance(given, Task) else load_task(given, protocol=protocol, data_dir=data_dir)  # type: ignore[arg-type]
+    if task.validation is None:
+        raise DataError(f"{task.name}: has no validation rows, and studies choose on them")
+    if not quick:
+        return task
+    parts = {
+        name: sample(rows, QUICK_ROWS) for name, rows in (("validation", task.validation), ("test", task.test)) if rows
+    }
+    return replace(task, **parts, notes=(*task.notes, f"quick: at most {QUICK_ROWS} rows of each split"))  # type: ignore[arg-type]
+
+
+def _refuse_twins(names: Sequence[str], what: str) -> None:
+    for name in names:
+        if names.count(name) > 1:
+            raise OptionError(f"{what} {name}: was given twice")
+
+
+def _differences(theirs: Mapping[str, Any], mine: Mapping[str, Any]) -> list[str]:
+    """What differs, field by field, in words."""
+    found = []
+    for key in mine:
+        one, other = theirs.get(key), mine[key]
+        if isinstance(one, Mapping) and isinstance(other, Mapping):
+            for inner in dict.fromkeys([*one, *other]):
+                if one.get(inner) != other.get(inner):
+                    found.append(f"{key} {inner} {_shown(one.get(inner))} there, {_shown(other.get(inner))} here")
+        elif one != other:
+            found.append(f"{key} {_shown(one)} there, {_shown(other)} here")
+    return found
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value) if value is not None else "none"
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+@contextlib.contextmanager
+def _claimed(folder: Path) -> Iterator[None]:
+    """Hold the folder as the one process that writes in it."""
+    if folder.exists() and not folder.is_dir():
+        raise OptionError(f"{folder}: is a file; give another --output")
+    is_study = (folder / SPECIFICATION).exists() or not folder.exists()
+    if not is_study and any(one.name != _LOCK for one in folder.iterdir()):
+        raise OptionError(f"{folder}: is no study's folder, and not empty; give another --output")
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / _LOCK).open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise UserError(f"{folder}: another process is running this study; wait for it, or stop it first") from None
+        yield

@@ -1,0 +1,45 @@
+"""What tests of studies share: a tiny encoder, small data of our own, and a quick way to run a study on them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tests.race_tools import write_rows
+from tests.tiny import tiny_model, tiny_tokenizer
+
+from frostline.checkpoint import quiet_transformers
+from frostline.studying import Studied, study
+
+# Short trials: what is tested is that a study asks the right things and counts them right, not that models get good.
+SHORT = {"epochs": 1, "batch": 16}
+
+
+def save_tiny(folder: Path, *, family: str = "bert", layers: int | None = None, seed: int = 0) -> Path:
+    """A folder with a tiny random model, cut to so many layers."""
+    model = tiny_model(family, seed=seed)
+    if layers is not None:
+        model.encoder.layer = model.encoder.layer[:layers]
+        model.config.num_hidden_layers = layers
+    with quiet_transformers():
+        model.save_pretrained(folder)
+    tiny_tokenizer().save_pretrained(folder)
+    return folder
+
+
+def run_quickly(name: str, folder: Path, *, rows: int = 120, layers: int | None = None, **more: Any) -> Studied:
+    """A quick study of a tiny encoder on letters, in a folder of its own."""
+    encoder, data = folder / "tiny", folder / "letters.csv"
+    if not encoder.exists():
+        save_tiny(encoder, layers=layers)
+    if not data.exists():
+        write_rows(data, rows)
+    given: dict[str, Any] = {
+        "encoders": [str(encoder)],
+        "tasks": [str(data)],
+        "output": folder / name,
+        "quick": True,
+        "recipe": SHORT,
+        "cache": False,
+    }
+    return study(name, **(given | more))

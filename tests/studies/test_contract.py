@@ -1,0 +1,66 @@
+"""What holds for every study, those that are added later included."""
+
+from __future__ import annotations
+
+import inspect
+import json
+
+import pytest
+from tests.studies.study_tools import run_quickly
+
+from frostline.errors import OptionError
+from frostline.studies import STUDIES
+
+
+@pytest.fixture(scope="module", params=STUDIES.names())
+def studied(request, tmp_path_factory):
+    """A quick run of the study on a tiny encoder and small data."""
+    return run_quickly(request.param, tmp_path_factory.mktemp(request.param))
+
+
+def test_it_runs_through_and_no_trial_fails(studied):
+    assert studied.points
+    assert studied.failed == ()
+
+
+def test_a_quick_run_has_12_trials_at_most(studied):
+    assert len({point.spec.id for point in studied.points}) <= 12
+
+
+def test_every_trial_says_what_it_stands_for(studied):
+    for point in studied.points:
+        assert {"encoder", "task", "arm", "seed"} <= point.labels.keys()
+        json.dumps(dict(point.labels))
+
+
+def test_its_tables_have_rows_and_lie_in_the_folder(studied):
+    assert studied.tables
+    for table in studied.tables:
+        assert table.rows, table.name
+        assert (studied.folder / "tables" / f"{table.name}.csv").read_text().splitlines()[0] == ",".join(table.columns)
+
+
+def test_running_it_again_runs_nothing_and_gives_the_same_tables(studied):
+    ran = []
+    again = run_quickly(studied.name, studied.folder.parent, progress=lambda *told: ran.append(told))
+    assert ran == []
+    assert again.tables == studied.tables
+
+
+@pytest.mark.parametrize("name", STUDIES.names())
+def test_it_says_what_it_asks_in_one_line_that_ends_with_a_question_mark(name):
+    found = STUDIES[name]
+    assert found.question.endswith("?")
+    assert "\n" not in found.question
+    assert found.about
+    assert found.paper
+    for option in found.defaults:
+        assert f"`{option}`" in found.about, f"{name}: the option {option} is not described"
+
+
+@pytest.mark.parametrize("name", STUDIES.names())
+def test_its_options_are_checked(name):
+    with pytest.raises(OptionError, match="unknown option 'nonsense'"):
+        STUDIES[name].options({"nonsense": 1})
+    parameters = inspect.signature(STUDIES[name].trials).parameters
+    assert set(STUDIES[name].defaults) == {key for key, one in parameters.items() if one.kind is one.KEYWORD_ONLY}
