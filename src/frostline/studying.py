@@ -20,6 +20,7 @@ from frostline.measurement import measure
 from frostline.records import LayerScores, Recipe, TrialResult, TrialSpec
 from frostline.runner.driver import run_missing
 from frostline.runner.executors import Executor, Here, Processes
+from frostline.runner.expected import expected_seconds, in_words
 from frostline.runner.materials import Bench, Materials
 from frostline.runner.store import Store
 from frostline.studies import STUDIES, Ask, Measured, Point, Study
@@ -74,6 +75,7 @@ def study(
     executor: Callable[[Materials], Executor] | None = None,
     retry_failed: bool = False,
     cache: bool = True,
+    estimate: bool = True,
     announce: Callable[[str], None] | None = None,
     progress: Progress | None = None,
 ) -> Studied:
@@ -95,6 +97,7 @@ def study(
         executor: runs the trials in place of processes on this machine.
         retry_failed: run trials again that have failed.
         cache: keep frozen states on disk.
+        estimate: time a few steps first, to say how long it will take.
         announce: told what happens, a line each.
         progress: told of every trial.
     """
@@ -128,6 +131,8 @@ def study(
         seeds=count,
         rows=QUICK_ROWS if quick and rows is None else rows,
         recipe=base,
+        workers=workers,
+        estimate=estimate,
         tell=tell,
         progress=progress or (lambda done, total, spec, result: None),
     )
@@ -155,6 +160,8 @@ class _Going:
     seeds: int
     rows: int | None
     recipe: Recipe
+    workers: int
+    estimate: bool
     tell: Callable[[str], None]
     progress: Progress
 
@@ -215,7 +222,7 @@ class _Going:
 
     def _run(self, store: Store, missing: Sequence[TrialSpec], total: int, executor: Executor) -> None:
         done = total - len(missing)
-        self.tell(f"{len(missing)} of {total} trials to run")
+        self.tell(f"{len(missing)} of {total} trials to run{self._expected(missing)}")
         self.progress(done, total, None, None)
 
         def note(spec: TrialSpec, result: TrialResult) -> None:
@@ -224,6 +231,13 @@ class _Going:
             self.progress(done, total, spec, result)
 
         run_missing(store, missing, executor, retry_failed=True, done=note)
+
+    def _expected(self, specs: Sequence[TrialSpec]) -> str:
+        if not self.estimate:
+            return ""
+        encoders = {one.revision: one for one in self.encoders}
+        found = expected_seconds(specs, encoders, {task.fingerprint: task for task in self.tasks})
+        return f": {in_words(*found, workers=min(self.workers, len(specs)))}"
 
     def _scores(self, encoder: Encoder, task: Task, names: Sequence[str]) -> LayerScores:
         """Measured once for the study: what plans depend on must not change when it is gone on with."""

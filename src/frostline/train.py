@@ -195,7 +195,9 @@ class _Run:
         outputs: Tensor | None = None
         if self.validation is not None:
             outputs = self.validation.outputs(self.tunable)
-            found = judge(outputs, self.validation.labels, self.metrics, self.tunable.head.kind)
+            kind, labels = self.tunable.head.kind, self.validation.labels
+            found = judge(outputs, labels, self.metrics, kind)
+            found["loss"] = loss_of(outputs, labels, kind).item()
         record: dict[str, Any] = {
             "step": so_far.step,
             "epoch": round(so_far.step / self.steps_per_epoch, 4),

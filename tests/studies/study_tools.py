@@ -41,5 +41,6 @@ def run_quickly(name: str, folder: Path, *, rows: int = 120, layers: int | None 
         "quick": True,
         "recipe": SHORT,
         "cache": False,
+        "estimate": False,
     }
     return study(name, **(given | more))

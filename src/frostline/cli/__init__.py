@@ -16,7 +16,7 @@ from typing import Annotated, Any, Optional
 
 import typer
 
-from frostline.cli import cache, encoders, evaluate, measure, plan, predict, run_all, tasks, tune
+from frostline.cli import cache, encoders, evaluate, measure, plan, predict, results, run_all, study, tasks, tune
 from frostline.errors import FrostlineError, Interrupted
 
 app = typer.Typer(
@@ -35,6 +35,8 @@ app.command(name="plan")(plan.command)
 app.command(name="tune")(tune.command)
 app.command(name="predict")(predict.command)
 app.command(name="evaluate")(evaluate.command)
+app.command(name="study")(study.command)
+app.command(name="results")(results.command)
 app.command(name="cache")(cache.command)
 app.command(name="encoders")(encoders.command)
 app.command(name="tasks")(tasks.command)

@@ -9,14 +9,18 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, Group
 from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
+if TYPE_CHECKING:
+    from frostline.studies.tables import Table as StudyTable
+
 Tell = Callable[[str, int, int], None]
+_ROWS_ON_SCREEN = 60
 
 
 def out() -> Console:
@@ -124,3 +128,29 @@ def stages_with_table() -> Iterator[tuple[Tell, Callable[[Table | None], None]]]
             live.update(bar if shown is None else Group(shown, bar))
 
         yield tell, show
+
+
+def show_table(made: StudyTable) -> None:
+    """A study's table on standard output, with its title and notes; at most so many rows on a terminal."""
+    console = out()
+    console.print(made.title, style="bold", markup=False)
+    shown = made.rows[:_ROWS_ON_SCREEN] if sys.stdout.isatty() else made.rows
+    numbers = [
+        name for place, name in enumerate(made.columns) if any(isinstance(row[place], int | float) for row in made.rows)
+    ]
+    console.print(table(made.columns, [[_cell(value) for value in row] for row in shown], right=numbers))
+    if len(shown) < len(made.rows):
+        console.print(f"... and {len(made.rows) - len(shown)} rows more", markup=False)
+    for note in made.notes:
+        console.print(f"note: {note}", markup=False)
+    console.print()
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,144 @@
+"""How fast all spans of layers are left out in turn, next to running every shortened model. `python bench/skip.py GLUE`
+
+Prints a table and, as the last line, one flat JSON object of ratios. All sides run in one process, taking turns, with
+the same threads, on a BERT of 12 layers of width 256 (random weights: speed does not depend on them). What a user would
+run instead is the stock class without the layers, in padded batches of 32 texts as they come; beside it the same with
+texts sorted by length, and our own shortened models, unpadded. The argument is a folder with SST-2's official files.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import statistics
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+from sides import row, take_turns
+from transformers import BertConfig, BertForSequenceClassification
+
+from frostline.checkpoint import load_encoder
+from frostline.encoder import Encoder
+from frostline.examples import Examples
+from frostline.records import Plan
+from frostline.studies.skip import Span, all_spans, outputs_without
+from frostline.surgery import skip
+from frostline.tasks import load_task
+from frostline.tasks.splits import sample
+from frostline.tunable import Tunable, make_tunable
+
+DEPTH, WIDTH, BATCH = 12, 256, 32
+TEXTS, ROUNDS = 96, 3
+
+
+def tuned_model(tokenizer: object) -> tuple[Tunable, BertForSequenceClassification]:
+    """The model our way and as the stock class, with the same weights."""
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=30522, num_hidden_layers=DEPTH, hidden_size=WIDTH, num_attention_heads=8, intermediate_size=1024
+    )
+    stock = BertForSequenceClassification(config).eval()
+    encoder = Encoder(copy.deepcopy(stock.bert), tokenizer, name="BERT 12 x 256")
+    tunable = make_tunable(encoder, Plan.full(DEPTH), outputs=2)
+    stock.classifier.load_state_dict(tunable.head.stock.classifier.state_dict())
+    return tunable, stock
+
+
+def stock_without(stock: BertForSequenceClassification, span: Span) -> BertForSequenceClassification:
+    """The stock model without a span, its other weights shared: building it is not what is timed."""
+    short = copy.copy(stock)
+    short._modules = dict(stock._modules)
+    short.bert = copy.copy(stock.bert)
+    short.bert._modules = dict(stock.bert._modules)
+    short.bert.encoder = copy.copy(stock.bert.encoder)
+    short.bert.encoder._modules = dict(stock.bert.encoder._modules)
+    kept = [layer for number, layer in enumerate(stock.bert.encoder.layer, start=1) if not span[0] <= number <= span[1]]
+    short.bert.encoder.layer = torch.nn.ModuleList(kept)
+    return short
+
+
+def our_short_models(tunable: Tunable, spans: list[Span]) -> dict[Span, Tunable]:
+    """Our own shortened models, with the tuned head."""
+    found = {}
+    for span in spans:
+        encoder = skip(tunable.encoder, *span)
+        found[span] = Tunable(encoder, copy.deepcopy(tunable.head), Plan.full(encoder.depth)).eval()
+    return found
+
+
+def stock_forwards(
+    models: dict[Span, BertForSequenceClassification], encoder: Encoder, rows: Examples, *, by_length: bool
+) -> dict[Span, torch.Tensor]:
+    """Every shortened stock model over all texts, padded."""
+    order = np.argsort(rows.tokens.lengths) if by_length else np.arange(len(rows))
+    batches = []
+    for start in range(0, len(order), BATCH):
+        batch = rows.tokens.take(order[start : start + BATCH])
+        layout = encoder.layout(batch)
+        mask = layout.padded.mask
+        ids = torch.as_tensor(batch.ids)[layout.padded.index] * mask
+        batches.append((torch.as_tensor(order[start : start + BATCH]), ids, mask.long()))
+    found = {}
+    with torch.inference_mode():
+        for span, model in models.items():
+            found[span] = torch.empty(len(rows), 2)
+            for places, ids, mask in batches:
+                found[span][places] = model(input_ids=ids, attention_mask=mask).logits
+    return found
+
+
+def layers_run(spans: list[Span]) -> tuple[int, int]:
+    """How many layers run when every shortened model runs, and when what lies below is shared."""
+    separate = sum(DEPTH - (last - first + 1) for first, last in spans)
+    return separate, DEPTH + sum(DEPTH - last for _, last in spans)
+
+
+def check_same(found: dict[Span, torch.Tensor], other: dict[Span, torch.Tensor]) -> None:
+    for span, outputs in found.items():
+        torch.testing.assert_close(outputs, other[span], atol=1e-4, rtol=0)
+
+
+def main() -> None:
+    """Run all comparisons."""
+    warnings.simplefilter("ignore")
+    texts = sample(load_task("glue/sst2", data_dir=Path(sys.argv[1])).test, TEXTS, seed=0).texts
+    tunable, stock = tuned_model(load_encoder().tokenizer)
+    tokens = tunable.encoder.tokenize(texts)
+    rows = Examples(tokens=tokens, states=None, labels=torch.zeros(len(tokens), dtype=torch.long), offsets=None)
+    spans = all_spans(DEPTH)
+    shorts = {span: stock_without(stock, span) for span in spans}
+    ours_short = our_short_models(tunable, spans)
+    arms: dict[str, Callable[[], dict[Span, torch.Tensor]]] = {
+        "ours": lambda: outputs_without(tunable, rows, spans),
+        "stock models, batches as they come": lambda: stock_forwards(shorts, tunable.encoder, rows, by_length=False),
+        "stock models, sorted by length": lambda: stock_forwards(shorts, tunable.encoder, rows, by_length=True),
+        "our models one by one": lambda: {span: rows.outputs(model) for span, model in ours_short.items()},
+    }
+    found = arms["ours"]()
+    for run in arms.values():
+        check_same(found, run())  # a first round that is not timed, too
+    separate, shared = layers_run(spans)
+    print(f"{torch.get_num_threads()} threads, {len(texts)} texts, {len(spans)} spans of {DEPTH} layers: "
+          f"{separate} layers run one by one, {shared} shared")  # fmt: skip
+    print(f"{'':58s} {'ours':>9s}   {'theirs':>9s}   {'ratio':>7s}")
+    times = take_turns(arms, rounds=ROUNDS)
+    ratios = {}
+    for name in list(arms)[1:]:
+        each = [their / our for our, their in zip(times["ours"], times[name], strict=True)]
+        ratios[name] = statistics.median(each)
+        row(name, statistics.median(times["ours"]), statistics.median(times[name]), ratios[name])
+    named = {
+        "spans_vs_separate_forwards": ratios["stock models, batches as they come"],
+        "spans_vs_sorted_forwards": ratios["stock models, sorted by length"],
+        "spans_vs_our_separate_forwards": ratios["our models one by one"],
+        "layers_run_ratio": separate / shared,
+    }
+    print(json.dumps({name: round(value, 3) for name, value in named.items()}))
+
+
+if __name__ == "__main__":
+    main()

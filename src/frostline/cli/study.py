@@ -1,0 +1,155 @@
+"""`frostline study`: reruns one of the papers' experiments on any encoder and task."""
+
+# ruff: noqa: UP045 (typer reads annotations at run time and wants Optional spelled out)
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Optional
+
+import typer
+
+from frostline.cli import options, screen
+from frostline.errors import Interrupted, OptionError, TrialsFailed
+
+if TYPE_CHECKING:
+    from frostline.studying import Studied
+
+
+def command(
+    name: Annotated[Optional[str], typer.Argument(metavar="NAME", help="Which study; see --list.")] = None,
+    list_studies: Annotated[bool, typer.Option("--list", help="List the studies and stop.")] = False,
+    encoder: Annotated[
+        Optional[list[str]],
+        typer.Option(
+            "--encoder",
+            "--model",
+            help="Folder or hub id; may be given several times.",
+            show_default="the embedded all-MiniLM-L6-v2",
+        ),
+    ] = None,
+    tasks: Annotated[
+        Optional[list[str]],
+        typer.Option(
+            "--tasks",
+            help="Presets or files, as in glue/sst2,glue/cola; may be given several times.",
+            show_default="the paper's",
+        ),
+    ] = None,
+    seeds: Annotated[Optional[int], typer.Option("--seeds", help="How many.", show_default="the paper's")] = None,
+    rows: Annotated[Optional[int], typer.Option("--rows", help="Training rows at most.", show_default="all")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="A first look: few trials, 300 rows, minutes.")] = False,
+    option: Annotated[
+        Optional[list[str]],
+        typer.Option("--option", metavar="NAME=VALUE", help="Of the study; may be given several times."),
+    ] = None,
+    protocol: Annotated[
+        str, typer.Option(help="'held-out' selects on validation; 'paper' selects on the test rows, as the papers do.")
+    ] = "held-out",
+    data_dir: options.DataDir = None,
+    output: Annotated[
+        Optional[Path],
+        typer.Option("--output", help="Folder for trials and tables.", show_default="frostline-study-NAME"),
+    ] = None,
+    epochs: Annotated[Optional[int], typer.Option(help="Of every trial.", show_default="the paper's")] = None,
+    batch: Annotated[Optional[int], typer.Option(help="Rows per step.", show_default="the paper's")] = None,
+    max_length: options.MaxLength = None,
+    workers: Annotated[int, typer.Option(help="Processes that run trials at the same time.")] = 1,
+    threads: Annotated[int, typer.Option(help="CPU threads of each trial; results depend on it.")] = 1,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run trials again that have failed.")] = False,
+    cache: Annotated[bool, typer.Option("--cache/--no-cache", help="Keep frozen states on disk.")] = True,
+    as_json: options.Json = False,
+) -> None:
+    """Rerun one of the papers' experiments: many trials, recorded one by one, and tables with intervals.
+
+    What is recorded in the folder is not run again: a study that was stopped goes on when the same command is given. A
+    trial that fails is counted and does not stop the others.
+    """
+    if list_studies or name is None:
+        _list(as_json=as_json)
+        return
+    with screen.starting():
+        from frostline.records import TrialResult, TrialSpec
+        from frostline.studies import STUDIES
+        from frostline.studying import study
+    chosen = STUDIES[name]  # a name that is unknown is said before anything is loaded
+    recipe = {"epochs": epochs, "batch": batch, "max_length": max_length, "threads": threads}
+    with screen.stages() as tell:
+
+        def progress(done: int, total: int, spec: TrialSpec | None, result: TrialResult | None) -> None:
+            tell(f"{chosen.name}: trials", done, total)
+            if result is not None and result.status == "failed" and not as_json:
+                screen.say(f"failed: {result.reason}")
+
+        try:
+            found = study(
+                name,
+                encoders=encoder or [None],
+                tasks=[one for given in tasks or [] for one in given.split(",") if one],
+                output=output,
+                seeds=seeds,
+                rows=rows,
+                quick=quick,
+                options=_options(option or []),
+                recipe={key: value for key, value in recipe.items() if value is not None},
+                protocol=protocol,
+                data_dir=data_dir,
+                workers=workers,
+                retry_failed=retry_failed,
+                cache=cache,
+                announce=(lambda line: None) if as_json else screen.say,
+                progress=progress,
+            )
+        except KeyboardInterrupt:
+            raise Interrupted("interrupted; the same command goes on with the study") from None
+    if as_json:
+        screen.print_json(_as_json(found))
+    else:
+        _show(found)
+    if found.failed:
+        raise TrialsFailed(
+            f"{len(found.failed)} trials failed, the first: {found.failed[0]}; --retry-failed runs them again"
+        )
+
+
+def _options(given: list[str]) -> dict[str, str]:
+    found = {}
+    for one in given:
+        name, equals, value = one.partition("=")
+        if not (name and equals and value):
+            raise OptionError(f"--option {one!r}: must look like name=value")
+        found[name] = value
+    return found
+
+
+def _list(*, as_json: bool) -> None:
+    from frostline.studies import STUDIES
+
+    if as_json:
+        rows = [{"name": name, "paper": one.paper, "question": one.question, "options": dict(one.defaults)}
+                for name, one in STUDIES.items()]  # fmt: skip
+        screen.print_json({"studies": rows})
+        return
+    console = screen.out()
+    lines = [[name, one.paper, one.question] for name, one in sorted(STUDIES.items())]
+    console.print(screen.table(["study", "paper", "what it asks"], lines))
+    console.print("\nA first look in minutes: frostline study NAME --quick")
+
+
+def _as_json(found: Studied) -> dict[str, Any]:
+    return {
+        "kind": "study",
+        "study": found.name,
+        "folder": str(found.folder),
+        "trials": len({point.spec.id for point in found.points}),
+        "failed": list(found.failed),
+        "tables": [table.to_json() for table in found.tables],
+    }
+
+
+def _show(found: Studied) -> None:
+    for table in found.tables:
+        screen.show_table(table)
+    console = screen.out()
+    console.print(f"tables:  {found.folder / 'tables'}", markup=False)
+    console.print(f"trials:  frostline results {found.folder}", markup=False)

@@ -1,0 +1,98 @@
+"""What a folder has recorded: its tables, and its trials as one table with a row each."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from frostline.errors import OptionError, UserError
+from frostline.records import TrialResult, TrialSpec
+from frostline.runner.store import Store
+from frostline.studies.tables import Cell, Table, table_of
+
+STORE, TABLES = "store.sqlite", "tables.json"
+
+
+def read_tables(folder: Path) -> list[Table]:
+    """The tables of a finished study; none where the folder has no such."""
+    _check(folder)
+    place = folder / TABLES
+    if not place.exists():
+        return []
+    try:
+        found = json.loads(place.read_text(encoding="utf-8"))
+        return [
+            Table(name=one["name"], title=one["title"], columns=tuple(one["columns"]),
+                  rows=tuple(tuple(row) for row in one["rows"]), notes=tuple(one["notes"]))
+            for one in found
+        ]  # fmt: skip
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{place}: is damaged ({error}); run the study again to write it anew") from None
+
+
+def read_trials(folder: Path) -> Table:
+    """Every trial of the folder's store, a row each."""
+    with Store(_check(folder)) as store:
+        records = [_record(spec, result) for spec, result in store]
+    return table_of("trials", f"{len(records)} trials", records)
+
+
+def write_trials(folder: Path, path: Path) -> int:
+    """Write the trials to a CSV, JSON or Parquet file, and say how many there are.
+
+    JSON has everything: predictions, histories and curves too.
+    """
+    if path.suffix not in (".csv", ".json", ".parquet"):
+        raise OptionError(f"--export {path}: must end in .csv, .json or .parquet")
+    if path.suffix == ".json":
+        with Store(_check(folder)) as store:
+            whole = [{"id": spec.id, **spec.to_json(), "result": result.to_json()} for spec, result in store]
+        path.write_text(json.dumps(whole, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+        return len(whole)
+    table = read_trials(folder)
+    if path.suffix == ".csv":
+        path.write_text(table.to_csv(), encoding="utf-8")
+    else:
+        import pandas as pd
+
+        pd.DataFrame(table.records(), columns=list(table.columns)).to_parquet(path, index=False)
+    return len(table.rows)
+
+
+def _check(folder: Path) -> Path:
+    """The folder's store, or a line about why there is none."""
+    if not folder.is_dir():
+        raise OptionError(f"{folder}: there is no such folder")
+    if not (folder / STORE).is_file():
+        raise OptionError(f"{folder}: holds no trials; give the folder of a study or a run")
+    return folder / STORE
+
+
+def _record(spec: TrialSpec, result: TrialResult) -> dict[str, Cell]:
+    recipe = spec.recipe
+    record: dict[str, Cell] = {
+        "id": spec.id,
+        "encoder": spec.encoder["name"],
+        "task": spec.task["name"],
+        "kind": spec.kind,
+        "plan": str(spec.plan),
+        "method": spec.plan.method,
+        "surgery": _short(spec.surgery),
+        "options": _short(spec.options),
+        "rows": spec.train_rows,
+        "learning_rate": recipe.learning_rate,
+        "epochs": recipe.epochs,
+        "seed": recipe.seed,
+        "status": result.status,
+        "reason": result.reason,
+    }
+    for split, metrics in result.metrics.items():
+        record |= {f"{split}_{name}": value for name, value in metrics.items()}
+    record |= dict(result.parameters)
+    record["seconds"] = sum(result.seconds.values())
+    return record
+
+
+def _short(value: Any) -> str:
+    return json.dumps(dict(value), sort_keys=True) if value else ""

@@ -1,0 +1,280 @@
+"""Layer scores next to probes, before and after fine-tuning, papers 1 and 3."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import cast
+
+from frostline import folders
+from frostline.encoder import Encoder
+from frostline.errors import OptionError
+from frostline.measured_rows import Rows
+from frostline.measurement import EXAMPLES, measure
+from frostline.records import LayerScores, Plan, TrialResult, TrialSpec
+from frostline.runner.kinds import trial_kind, tune_for
+from frostline.runner.materials import Bench
+from frostline.runner.statistics import correlate, holm, summarise
+from frostline.runner.trials import result_of
+from frostline.scores import LAYER_SCORES
+from frostline.studies import Ask, Measured, Point, study
+from frostline.studies.tables import Cell, Table, grouped, table_of
+from frostline.tasks import Task
+
+Curve = Sequence[float | None]  # over layers 0..L
+
+PROBES = ("probe.linear", "probe.head")
+PRETRAINED, HELD_OUT, TUNED = "pretrained", "pretrained, held-out rows", "tuned"
+_ROWS = ("validation", "test")
+
+
+# The trial -----------------------------------------------------------------------------------------------------------
+
+
+@trial_kind("probing")
+def _score(bench: Bench, spec: TrialSpec) -> TrialResult:
+    """The curves of all scores, for the encoder as it is or after the plan's fine-tuning."""
+    base = TrialResult(status="done", versions=folders.versions())
+    encoder = bench.workshop(spec).encoder
+    if spec.options["tuned"]:
+        tuned = tune_for(bench, spec, test=False)
+        base, encoder = replace(result_of(tuned), predictions={}), tuned.tunable.encoder
+    found = _measured(encoder, _with_fewer_rows(bench, spec), spec)
+    values = {
+        "curves": {name: list(score.values) for name, score in found.scores.items()},
+        "examples": found.examples,
+        "left_out": [note for note in found.notes if " left out: " in note],
+    }
+    return replace(base, values=values, seconds={**base.seconds, **found.seconds})
+
+
+def _with_fewer_rows(bench: Bench, spec: TrialSpec) -> Task:
+    """The task with the training rows that fine-tuning with the same seed learns from."""
+    task = bench.task(spec)
+    if spec.train_rows is None:
+        return task
+    chosen = bench.workshop(spec).some_rows(spec.train_rows, seed=spec.recipe.seed)
+    return replace(task, train=task.train.take(chosen))
+
+
+def _measured(encoder: Encoder, task: Task, spec: TrialSpec) -> LayerScores:
+    wanted = str(spec.options["scores"])
+    return measure(
+        encoder,
+        task,
+        # One word: scores that these rows do not allow are left out, and the others are there.
+        scores="all" if wanted == "all" else [name.strip() for name in wanted.split(",")],
+        examples=int(spec.options["examples"]),
+        rows=cast(Rows, spec.options["rows"]),
+        max_length=spec.recipe.max_length,
+        uncertainty=False,
+        similarity=False,
+        seed=spec.recipe.seed,
+    )
+
+
+# The tables ----------------------------------------------------------------------------------------------------------
+
+
+def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
+    done = [point for point in points if point.is_done]
+    left_out = [
+        f"{point['encoder']}, {point['task']}, {point['arm']}: {note}"
+        for point in done
+        for note in point.result.values["left_out"]
+    ]
+    return [
+        table_of("curves", "Layer scores and probes by layer", _curves(done), notes=dict.fromkeys(left_out)),
+        table_of(
+            "agreement",
+            "How scores go together with probes over layers",
+            _agreements(done),
+            notes=[
+                "correlations and regression over layers 1..L are those of the mean curves over seeds; "
+                "low and high are the t-interval of Pearson's correlation over seeds",
+                "Pearson's p-values are corrected by Holm's method within an encoder, task and arm",
+            ],
+        ),
+        table_of(
+            "best",
+            "The best layer, and where it moves after fine-tuning",
+            _moves(done),
+            notes=[
+                "moved is from the pretrained encoder to the tuned one, both on the held-out rows, paired by seed: "
+                "the number of rows shifts scores, so that curves on other rows do not compare"
+            ],
+        ),
+    ]
+
+
+def curves_of(points: Sequence[Measured]) -> dict[str, list[Curve]]:
+    """For every score a curve per point that has it."""
+    found: dict[str, list[Curve]] = {}
+    for point in points:
+        for name, curve in point.result.values["curves"].items():
+            found.setdefault(name, []).append(curve)
+    return found
+
+
+def mean_curve(curves: Sequence[Curve]) -> list[float | None]:
+    """The mean at each layer over the curves that are defined there."""
+    known = [[value for value in at_layer if value is not None] for at_layer in zip(*curves, strict=True)]
+    return [sum(values) / len(values) if values else None for values in known]
+
+
+def _curves(points: Sequence[Measured]) -> Iterator[dict[str, Cell]]:
+    for (encoder, task, arm), group in grouped(points, ("encoder", "task", "arm")).items():
+        for name, curves in curves_of(group).items():
+            for layer, at_layer in enumerate(zip(*curves, strict=True)):
+                known = [value for value in at_layer if value is not None]
+                row: dict[str, Cell] = {"encoder": encoder, "task": task, "arm": arm, "score": name, "layer": layer}
+                if known:
+                    found = summarise(known)
+                    row |= {"seeds": found.count, "mean": found.mean, "low": found.low, "high": found.high}
+                yield row
+
+
+def _agreements(points: Sequence[Measured]) -> Iterator[dict[str, Cell]]:
+    for (encoder, task, arm), group in grouped(points, ("encoder", "task", "arm")).items():
+        means = {name: mean_curve(curves) for name, curves in curves_of(group).items()}
+        pairs = [(name, probe) for probe in PROBES if probe in means for name in means if name != probe]
+        rows: list[dict[str, Cell]] = [
+            {
+                "encoder": encoder,
+                "task": task,
+                "arm": arm,
+                "score": name,
+                "probe": probe,
+                **agreement_over_layers(means[name], means[probe]),
+                **_over_seeds(group, name, probe),
+            }
+            for name, probe in pairs
+        ]
+        values = [cast("float | None", row.get("pearson_p")) for row in rows]
+        for row, corrected in zip(rows, holm(values), strict=True):
+            yield row | {"pearson_p_holm": corrected}
+
+
+def agreement_over_layers(score: Curve, probe: Curve) -> dict[str, Cell]:
+    """Correlations over layers 1..L and the line through probe against score; None where they are undefined."""
+    import numpy as np
+    from scipy.stats import linregress
+
+    both = [(x, y) for x, y in zip(score[1:], probe[1:], strict=True) if x is not None and y is not None]
+    pearson, pearson_p = correlate(score[1:], probe[1:])
+    if pearson != pearson:
+        return {"layers": len(both)}
+    spearman, spearman_p = correlate(score[1:], probe[1:], ranks=True)
+    x, y = np.array(both, dtype=np.float64).T
+    line = linregress(x, y)
+    return {
+        "layers": len(both),
+        "pearson": pearson,
+        "pearson_p": pearson_p,
+        "spearman": spearman,
+        "spearman_p": spearman_p,
+        "slope": float(line.slope),
+        "intercept": float(line.intercept),
+        "r_squared": float(line.rvalue) ** 2,
+    }
+
+
+def _over_seeds(points: Sequence[Measured], name: str, probe: str) -> dict[str, Cell]:
+    """The t-interval of Pearson's correlation over seeds."""
+    curves = [point.result.values["curves"] for point in points]
+    each = [correlate(one[name][1:], one[probe][1:])[0] for one in curves if name in one and probe in one]
+    known = [value for value in each if value == value]
+    if not known:
+        return {}
+    found = summarise(known)
+    return {"seeds": found.count, "low": found.low, "high": found.high}
+
+
+def _moves(points: Sequence[Measured]) -> Iterator[dict[str, Cell]]:
+    for (encoder, task), group in grouped(points, ("encoder", "task")).items():
+        best = {arm: _best_layers(mine) for (arm,), mine in grouped(group, ("arm",)).items()}
+        for name in dict.fromkeys(name for of_arm in best.values() for name in of_arm):
+            before, after = best.get(HELD_OUT, {}).get(name, {}), best.get(TUNED, {}).get(name, {})
+            row: dict[str, Cell] = {"encoder": encoder, "task": task, "score": name}
+            row["layers"] = len(next(iter(curves_of(group)[name]))) - 1
+            for column, by_seed in (
+                ("pretrained", best.get(PRETRAINED, {}).get(name, {})),
+                ("held_out", before),
+                ("tuned", after),
+            ):
+                row[column] = sum(by_seed.values()) / len(by_seed) if by_seed else None
+            moves = [after[seed] - before[seed] for seed in after if seed in before]
+            if moves:
+                found = summarise(moves)
+                row |= {"seeds": found.count, "moved": found.mean, "moved_low": found.low, "moved_high": found.high}
+            yield row
+
+
+def _best_layers(points: Sequence[Measured]) -> dict[str, dict[int, int]]:
+    """By score and seed the best layer, where there is one."""
+    found: dict[str, dict[int, int]] = {}
+    for point in points:
+        for name, curve in point.result.values["curves"].items():
+            layer = best_layer(curve, better=LAYER_SCORES[name].better)
+            if layer is not None:
+                found.setdefault(name, {})[int(point["seed"])] = layer
+    return found
+
+
+def best_layer(curve: Curve, *, better: str) -> int | None:
+    """The best of layers 1..L, the lowest of equal ones; None where none is defined."""
+    sign = 1 if better == "low" else -1
+    known = [(sign * value, layer) for layer, value in enumerate(curve) if layer and value is not None]
+    return min(known)[1] if known else None
+
+
+# The study -----------------------------------------------------------------------------------------------------------
+
+
+@study(
+    paper="1 and 3",
+    tables=_tables,
+    tasks=("glue/cola", "glue/mnli", "glue/mrpc", "glue/qnli", "glue/qqp", "glue/sst2"),
+    seeds=5,
+    recipe={"batch": 8, "epochs": 20, "learning_rate": 1e-5, "warmup": 0.06, "dropout": 0.1},
+    quick={"epochs": 3},
+    quick_seeds=2,
+)
+def probing(
+    ask: Ask,
+    *,
+    scores: str = "all",
+    examples: int = EXAMPLES,
+    held_out: str = "validation",
+    epochs: int = 20,
+) -> Iterator[Point]:
+    """Do layers with good scores probe well, and does the best layer move up with fine-tuning?
+
+    Every layer score and two probes, an exact linear one and the family's own head, at every layer: of the pretrained
+    encoder on training rows, and of the fully fine-tuned one on rows that it was not tuned on, since it knows those by
+    heart. The pretrained encoder is measured on the same held-out rows too, so that what moves is due to fine-tuning.
+
+    Options: `scores`, all of them, or names with commas between (the probes among them, for there to be an agreement);
+    `examples`, rows that are measured at most; `held_out`, the rows on which the tuned encoder is measured, validation
+    or test; `epochs`, after how many fine-tuning ends at the latest.
+    """
+    if held_out not in _ROWS:
+        raise OptionError(f"study probing: option held_out {held_out!r} must be one of {', '.join(_ROWS)}")
+    arms: Mapping[str, tuple[str, bool]] = {
+        PRETRAINED: ("train", False),
+        HELD_OUT: (held_out, False),
+        TUNED: (held_out, True),
+    }
+    for encoder, task in ask.pairs():
+        for seed in range(ask.seeds):
+            for arm, (rows, is_tuned) in arms.items():
+                yield ask.point(
+                    encoder,
+                    task,
+                    Plan.full(encoder.depth),
+                    arm=arm,
+                    seed=seed,
+                    kind="probing",
+                    options={"scores": scores, "examples": examples, "rows": rows, "tuned": is_tuned},
+                    epochs=min(epochs, ask.recipe.epochs),
+                )

@@ -1,0 +1,377 @@
+"""Fisher's ranking of layers during fine-tuning, by rows and by heads, paper 2."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+import torch
+
+from frostline import folders
+from frostline.errors import OptionError
+from frostline.evidence import Evidence
+from frostline.fisher.answers import LABELS, Label
+from frostline.fisher.sample import FisherSample
+from frostline.heads import FamilyHead
+from frostline.records import Plan, TrialResult, TrialSpec
+from frostline.runner.kinds import trial_kind
+from frostline.runner.materials import Bench
+from frostline.runner.statistics import summarise
+from frostline.scores.fisher import NORMS, Norm
+from frostline.studies import Ask, Measured, Point, study
+from frostline.studies.tables import Cell, Table, grouped, table_of
+from frostline.train import train
+from frostline.tunable import Tunable, check_recipe
+from frostline.tuning import default_rate, tunable_for
+from frostline.workshop import Workshop
+
+Numbers = np.ndarray[Any, np.dtype[np.float64]]
+
+TUNING, ROWS = "full", "at the start"
+_TOP = 3  # layers whose overlap is counted
+
+
+# The trials ----------------------------------------------------------------------------------------------------------
+
+
+@trial_kind("ranking.tuning")
+def _rank_while_tuning(bench: Bench, spec: TrialSpec) -> TrialResult:
+    """The Fisher scores of layers at some epochs of one run of fine-tuning, on the same training rows each time."""
+    workshop, recipe = bench.workshop(spec), spec.recipe
+    check_recipe(recipe, workshop.encoder)
+    tunable = tunable_for(workshop, spec.plan, recipe)
+    rows, validation = workshop.examples(tunable, "train"), workshop.examples(tunable, "validation")
+    if spec.train_rows is not None:
+        rows = rows.take(workshop.some_rows(spec.train_rows, seed=recipe.seed))
+    wanted = set(spec.options["epochs"])
+    found: dict[int, list[float]] = {}
+
+    def look(what: str, done: int, total: int) -> None:
+        """Called after every step, when the weights have changed and no gradients are held."""
+        epoch, rest = divmod(done, total // recipe.epochs)
+        if not rest and epoch in wanted:
+            found[epoch] = _scores(tunable, workshop, spec, seed=recipe.seed)
+
+    look("", 0, recipe.epochs)
+    trained = train(
+        tunable,
+        rows,
+        validation,
+        recipe,
+        metrics=workshop.task.metrics,
+        learning_rate=recipe.learning_rate or default_rate(spec.plan),
+        report=look,
+    )
+    return TrialResult(
+        status="done",
+        history=trained.history,
+        values={"scores": {str(epoch): scores for epoch, scores in sorted(found.items())}},
+        parameters={"total": trained.audit.total, "trainable": trained.audit.trainable},
+        seconds={"training": round(trained.seconds, 3)},
+        versions=folders.versions(),
+    )
+
+
+@trial_kind("ranking.start")
+def _rank_at_start(bench: Bench, spec: TrialSpec) -> TrialResult:
+    """The Fisher scores of layers before any training, with a head and rows that are drawn independently."""
+    workshop = bench.workshop(spec)
+    tunable = tunable_for(workshop, spec.plan, replace(spec.recipe, seed=int(spec.options["head"])))
+    scores = _scores(tunable, workshop, spec, seed=spec.recipe.seed)
+    return TrialResult(status="done", values={"scores": scores}, versions=folders.versions())
+
+
+def _scores(tunable: Tunable, workshop: Workshop, spec: TrialSpec, *, seed: int) -> list[float]:
+    count = int(spec.options["examples"])
+    return fisher_scores(
+        tunable,
+        workshop,
+        workshop.some_rows(count, seed=seed).tolist(),
+        label=cast(Label, spec.options["label"]),
+        norm=cast(Norm, spec.options["norm"]),
+        seed=seed,
+    )
+
+
+def fisher_scores(
+    tunable: Tunable, workshop: Workshop, rows: Sequence[int], *, label: Label, norm: Norm, seed: int
+) -> list[float]:
+    """The Fisher score of layers 1..L of a model with its own head, as it is now.
+
+    Args:
+        tunable: the model; left as it was, but for being in eval mode.
+        workshop: of its task.
+        rows: places of training rows.
+        label: expected over all labels, true, or sampled.
+        norm: of the diagonal.
+        seed: of sampled labels.
+    """
+    tunable.eval()
+    split = workshop.task.train.take(rows).as_rows()
+    group = {name: number for number, name in enumerate(dict.fromkeys(split.groups or ()))}
+    groups = range(len(split)) if split.groups is None else [group[name] for name in split.groups]
+    evidence = Evidence(
+        states={},
+        labels=torch.tensor(split.labels),
+        groups=torch.tensor(groups),
+        kind=workshop.task.kind,
+        metric=workshop.task.metrics[0],
+        pooling="mean",
+        seed=seed,
+        encoder=tunable.encoder,
+        tokens=tunable.encoder.tokenize(split.texts, split.pairs, max_length=workshop.max_length),
+    )
+    sample = _OwnHead(evidence, tunable, label=label)
+    found = []
+    for squares in sample.squares():
+        sums = squares.sums[0, 0].double()  # squares of squares span more than single precision holds
+        size = {"frobenius": sums.norm(), "trace": sums.sum(), "mean": sums.mean()}[norm]
+        found.append(float(size) / len(sample))
+    return found[::-1]
+
+
+class _OwnHead(FisherSample):
+    """All rows of the evidence, seen by the model's own head in place of a fresh one."""
+
+    def __init__(self, evidence: Evidence, tunable: Tunable, *, label: Label) -> None:
+        super().__init__(evidence, label=label, examples=len(evidence), heads=1, blocks=1)
+        self._heads = [cast(FamilyHead, tunable.head)]  # a mean-pooled one is called in the same way
+        self._labels = evidence.labels  # a trained head has its classes in the task's order
+
+
+# From scores to ranks ------------------------------------------------------------------------------------------------
+
+
+def ranks_of(scores: Sequence[float]) -> Numbers:
+    """The rank of each layer, 1 for the highest score; equal ones share the mean of their ranks."""
+    from scipy.stats import rankdata
+
+    return np.asarray(rankdata([-score for score in scores]), dtype=np.float64)
+
+
+def concordance(ranks: Numbers) -> float | None:
+    """Kendall's W of several rankings, (rankings, layers): 1 where all are the same; None for a single one."""
+    judges, layers = ranks.shape
+    if judges < 2 or layers < 2:
+        return None
+    spread = float(np.square(ranks.sum(0) - ranks.sum(0).mean()).sum())
+    return 12 * spread / float(judges**2 * (layers**3 - layers))
+
+
+def rank_correlation(one: Numbers, other: Numbers) -> float | None:
+    """Kendall's tau of two rankings; None where it is undefined."""
+    from scipy.stats import kendalltau
+
+    if len(one) < 2 or np.ptp(one) == 0 or np.ptp(other) == 0:
+        return None
+    return float(kendalltau(one, other).statistic)
+
+
+def top_overlap(one: Numbers, other: Numbers) -> float:
+    """The share of the three highest layers that two rankings have in common."""
+    top = min(_TOP, len(one))
+    both = set(np.argsort(one, kind="stable")[:top]) & set(np.argsort(other, kind="stable")[:top])
+    return len(both) / top
+
+
+def variance_shares(ranks: Numbers) -> dict[str, float | None]:
+    """How the variance of ranks divides, (heads, draws, layers), added up over layers: head, rows, and the rest."""
+    deviations = ranks - ranks.mean((0, 1))
+    whole = float(np.square(deviations).sum())
+    if whole == 0:
+        return {"share_head": None, "share_rows": None, "share_rest": None}
+    heads, draws, _ = ranks.shape
+    by_head = draws * float(np.square(deviations.mean(1)).sum()) / whole
+    by_rows = heads * float(np.square(deviations.mean(0)).sum()) / whole
+    return {"share_head": by_head, "share_rows": by_rows, "share_rest": max(0.0, 1 - by_head - by_rows)}
+
+
+# The tables ----------------------------------------------------------------------------------------------------------
+
+
+def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
+    done = [point for point in points if point.is_done]
+    runs = grouped([point for point in done if point["arm"] == TUNING], ("encoder", "task"))
+    starts = grouped([point for point in done if point["arm"] == ROWS], ("encoder", "task"))
+    return [
+        table_of(
+            "ranks",
+            "Fisher's rank of every layer at epochs of full fine-tuning, 1 the highest",
+            (row for key, group in runs.items() for row in _by_layer(key, group)),
+            notes=["changed is the mean over runs of the absolute difference to the rank at the first epoch given"],
+        ),
+        table_of(
+            "stability",
+            "How far the ranking at an epoch is that of the first one",
+            (row for key, group in runs.items() for row in _by_epoch(key, group)),
+            notes=[
+                "means over runs with 95% t-intervals; tau is Kendall's rank correlation with the first epoch given, "
+                f"top_overlap the share of the {_TOP} highest layers that are the same",
+                "w is Kendall's coefficient of concordance of all epochs up to this one",
+            ],
+        ),
+        table_of(
+            "rows",
+            "How far the ranking at the start depends on rows and head",
+            (row for key, group in starts.items() for row in _by_rows(key, group)),
+            notes=[
+                "tau is Kendall's rank correlation with the ranking by the mean score over draws of the most rows, "
+                "with the same head; its interval is over heads, each the mean of its draws",
+                "shares are of the variance of ranks over heads and draws; where neither mattered, the head's share "
+                "would be (heads - 1) / (heads x draws - 1) on average",
+            ],
+        ),
+    ]
+
+
+def _by_epoch_ranks(point: Measured) -> dict[int, Numbers]:
+    scores: Mapping[str, Sequence[float]] = point.result.values["scores"]
+    return {epoch: ranks_of(scores[str(epoch)]) for epoch in sorted(map(int, scores))}
+
+
+def _by_layer(key: tuple[str, str], points: Sequence[Measured]) -> Iterator[dict[str, Cell]]:
+    runs = [_by_epoch_ranks(point) for point in points]
+    for epoch in sorted({epoch for run in runs for epoch in run}):
+        mine = [run for run in runs if epoch in run]
+        for layer in range(1, len(mine[0][epoch]) + 1):
+            found = summarise([float(run[epoch][layer - 1]) for run in mine])
+            changed = [abs(float(run[epoch][layer - 1] - run[min(run)][layer - 1])) for run in mine]
+            yield {
+                "encoder": key[0],
+                "task": key[1],
+                "epoch": epoch,
+                "layer": layer,
+                "seeds": found.count,
+                "rank": found.mean,
+                "low": found.low,
+                "high": found.high,
+                "changed": summarise(changed).mean,
+            }
+
+
+def _by_epoch(key: tuple[str, str], points: Sequence[Measured]) -> Iterator[dict[str, Cell]]:
+    runs = [_by_epoch_ranks(point) for point in points]
+    for epoch in sorted({epoch for run in runs for epoch in run}):
+        mine = [(run[epoch], run[min(run)], run) for run in runs if epoch in run]
+        changes = [np.abs(now - first) for now, first, _ in mine]
+        yield {
+            "encoder": key[0],
+            "task": key[1],
+            "epoch": epoch,
+            "seeds": len(mine),
+            **_summary("changed", [float(change.mean()) for change in changes]),
+            "most_changed": max(float(change.max()) for change in changes),
+            **_summary("tau", [rank_correlation(now, first) for now, first, _ in mine]),
+            **_summary("top_overlap", [top_overlap(now, first) for now, first, _ in mine]),
+            **_summary("w", [concordance(_up_to(run, epoch)) for _, _, run in mine]),
+        }
+
+
+def _up_to(run: Mapping[int, Numbers], last: int) -> Numbers:
+    return np.stack([ranks for epoch, ranks in run.items() if epoch <= last])
+
+
+def _by_rows(key: tuple[str, str], points: Sequence[Measured]) -> Iterator[dict[str, Cell]]:
+    by_size = {size: group for (size,), group in grouped(points, ("rows",)).items()}
+    best: dict[int, Numbers] = {}
+    for (head,), group in grouped(by_size[max(by_size)], ("head",)).items():
+        best[head] = ranks_of(np.mean([point.result.values["scores"] for point in group], axis=0).tolist())
+    for size, group in sorted(by_size.items()):
+        heads = {head: mine for (head,), mine in grouped(group, ("head",)).items() if head in best}
+        ranks = {head: [ranks_of(point.result.values["scores"]) for point in mine] for head, mine in heads.items()}
+        taus = [_mean([rank_correlation(one, best[head]) for one in ranks[head]]) for head in ranks]
+        tops = [_mean([top_overlap(one, best[head]) for one in ranks[head]]) for head in ranks]
+        row: dict[str, Cell] = {"encoder": key[0], "task": key[1], "rows": size, "heads": len(ranks)}
+        row |= {"draws": min(map(len, ranks.values()), default=0)}
+        row |= {**_summary("tau", taus), **_summary("top_overlap", tops)}
+        if len({len(mine) for mine in ranks.values()}) == 1:  # a trial that failed leaves nothing to divide evenly
+            row |= variance_shares(np.array(list(ranks.values())))
+        yield row
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _summary(column: str, values: Sequence[float | None]) -> dict[str, Cell]:
+    known = [value for value in values if value is not None]
+    if not known:
+        return {column: None, f"{column}_low": None, f"{column}_high": None}
+    found = summarise(known)
+    return {column: found.mean, f"{column}_low": found.low, f"{column}_high": found.high}
+
+
+# The study -----------------------------------------------------------------------------------------------------------
+
+
+@study(
+    paper="2",
+    tables=_tables,
+    tasks=("super_glue/cb", "super_glue/wsc", "super_glue/copa", "glue/wnli", "glue/rte"),
+    seeds=2,
+    recipe={"batch": 16, "epochs": 10, "learning_rate": 5e-5, "weight_decay": 0.01, "select": "last"},
+    quick={"epochs": "0,1,3", "rows": "25,100", "heads": 2, "draws": 2},
+    quick_seeds=2,
+)
+def ranking(
+    ask: Ask,
+    *,
+    epochs: str = "0,2,5,8,10",
+    examples: int = 100,
+    rows: str = "25,50,100,400,1600",
+    heads: int = 5,
+    draws: int = 5,
+    label: str = "expected",
+    norm: str = "frobenius",
+) -> Iterator[Point]:
+    """Does Fisher's ranking of layers stay the same during fine-tuning, and with other rows and heads?
+
+    One run of full fine-tuning is looked at after some epochs, always with the same training rows and the head that the
+    run has by then. Before training, the ranking is found again with other numbers of rows, other rows and other heads:
+    the head is a fresh one then, and the score depends on it.
+
+    Options: `epochs`, after which layers are ranked, 0 before training, with commas between (training ends with the
+    last of them, or where the recipe ends); `examples`, training rows that Fisher is computed on during training;
+    `rows`, the numbers of rows before training, cut to those that there are; `heads` and `draws`, how many fresh heads
+    and how many draws of rows, each head with each draw; `label`, whose gradients are squared: 'expected' over all
+    labels as in the paper's equation, the 'true' one, or one 'sampled' from the model; `norm`, of a layer's part of the
+    diagonal: 'frobenius' as in the paper, 'trace' or 'mean'.
+    """
+    _check_word("label", label, LABELS)
+    _check_word("norm", norm, NORMS)
+    said = {"label": label, "norm": norm}
+    at = [epoch for epoch in _whole_numbers("epochs", epochs, least=0) if epoch <= ask.recipe.epochs]
+    if examples < 2 or heads < 1 or draws < 1:
+        raise OptionError("study ranking: needs 2 examples, 1 head and 1 draw at least")
+    for encoder, task in ask.pairs():
+        plan = Plan.full(encoder.depth)
+        have = len(task.train) if ask.rows is None else min(ask.rows, len(task.train))
+        for seed in range(ask.seeds):
+            options = {"epochs": at, "examples": min(examples, have), **said}
+            yield ask.point(encoder, task, plan, arm=TUNING, seed=seed, kind="ranking.tuning", options=options,
+                            epochs=max(1, *at, 0), labels={"rows": have, "head": seed})  # fmt: skip
+        sizes = dict.fromkeys(min(count, have) for count in _whole_numbers("rows", rows, least=2))
+        for size in sizes:
+            for head in range(heads):
+                for draw in range(draws):
+                    yield ask.point(encoder, task, plan, arm=ROWS, seed=draw, kind="ranking.start",
+                                    options={"examples": size, "head": head, **said},
+                                    labels={"rows": size, "head": head})  # fmt: skip
+
+
+def _check_word(option: str, given: str, known: Sequence[str]) -> None:
+    if given not in known:
+        raise OptionError(f"study ranking: option {option} {given!r} must be one of {', '.join(known)}")
+
+
+def _whole_numbers(option: str, given: str, *, least: int) -> list[int]:
+    try:
+        found = sorted({int(word) for word in given.split(",")})
+    except ValueError:
+        found = []
+    if not found or found[0] < least:
+        raise OptionError(f"study ranking: option {option} {given!r} must be whole numbers from {least} with commas")
+    return found

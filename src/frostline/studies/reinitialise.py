@@ -1,0 +1,148 @@
+"""What pretrained layers are worth: some start from random weights, then everything is tuned, paper 3."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from frostline.errors import OptionError
+from frostline.records import Plan
+from frostline.runner.statistics import correlate, summarise
+from frostline.studies import Ask, Measured, Point, study
+from frostline.studies.tables import Cell, Table, grouped, quality, quality_table, table_of
+
+_MODES = ("incremental", "blocks", "preserved", "single")
+_PROBE = "probe.linear"
+
+
+def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
+    found = []
+    by_size = grouped(points, ("rows",))
+    for (rows,), group in by_size.items():
+        name = "quality" if len(by_size) == 1 else f"quality-{rows}"
+        labels = ("encoder", "task", "rows", "arm", "first", "last", "kept")
+        found.append(
+            quality_table(ask, group, name=name, title=f"Quality with {rows} training rows by what is pretrained",
+                          labels=labels)
+        )  # fmt: skip
+    found.append(_losses(points))
+    if any(point["kept"] is not None for point in points):
+        found.append(_probing(ask, points))
+    return found
+
+
+def _losses(points: Sequence[Measured]) -> Table:
+    """Validation loss after every epoch."""
+    records: list[Mapping[str, Cell]] = []
+    for (encoder, task, rows, arm), group in grouped(points, ("encoder", "task", "rows", "arm")).items():
+        curves = [point.result.history for point in group if point.is_done]
+        for place in range(min((len(curve) for curve in curves), default=0)):
+            found = summarise([float(curve[place]["validation_loss"]) for curve in curves])
+            records.append(
+                {"encoder": encoder, "task": task, "rows": rows, "arm": arm, "epoch": curves[0][place]["epoch"],
+                 "seeds": found.count, "mean": found.mean, "low": found.low, "high": found.high}
+            )  # fmt: skip
+    return table_of("losses", "Validation loss by epoch", records)
+
+
+def _probing(ask: Ask, points: Sequence[Measured]) -> Table:
+    """The probing curve beside the quality with so many pretrained layers, and how far they go together."""
+    encoders, tasks = {one.name: one for one in ask.encoders}, {one.name: one for one in ask.tasks}
+    records: list[Mapping[str, Cell]] = []
+    notes = []
+    for (encoder, task, rows), group in grouped(points, ("encoder", "task", "rows")).items():
+        probe = ask.scores(encoders[encoder], tasks[task], [_PROBE])[_PROBE].values
+        curve: dict[int, float] = {}
+        for (kept,), mine in grouped([one for one in group if one["kept"] is not None], ("kept",)).items():
+            done = [quality(one, tasks[task]) for one in mine if one.is_done]
+            if done:
+                curve[kept] = sum(done) / len(done)
+                records.append({"encoder": encoder, "task": task, "rows": rows, "layer": kept,
+                                "probe": probe[kept], "quality": curve[kept]})  # fmt: skip
+        found, p = correlate([probe[kept] for kept in curve], list(curve.values()))
+        if found == found:
+            notes.append(f"{encoder}, {task}, {rows} rows: correlation of probe and quality {found:.2f} (p {p:.3f})")
+    return table_of("probing", "Probe on layer k against tuning with layers 1..k pretrained", records, notes=notes)
+
+
+def _sizes(given: str) -> list[int]:
+    try:
+        found = [int(one) for one in given.split("+")]
+    except ValueError:
+        found = []
+    if not found or min(found) < 1:
+        raise OptionError(f"study reinitialise: option sizes {given!r}: must look like 500+5000")
+    return found
+
+
+def _arms(mode: str, depth: int, width: int, step: int) -> Iterator[tuple[str, list[int], dict[str, Any]]]:
+    """Name, re-initialised layers and labels of each arm; the intact encoder first, then nothing pretrained."""
+    every = list(range(1, depth + 1))
+    nothing: dict[str, Any] = {"first": None, "last": None, "kept": None}
+    is_incremental = mode == "incremental"
+    yield "full", [], {**nothing, "kept": depth if is_incremental else None}
+    yield "all new", every, {**nothing, "kept": 0 if is_incremental else None}
+    if is_incremental:
+        for kept in range(step, depth, step):
+            yield f"{kept} kept", every[kept:], {**nothing, "kept": kept}
+        return
+    for first in range(1, depth - (1 if mode == "single" else width) + 2, step):
+        block = [first] if mode == "single" else list(range(first, first + width))
+        labels = {"first": block[0], "last": block[-1], "kept": None}
+        span = f"{block[0]}..{block[-1]}" if len(block) > 1 else str(block[0])
+        if mode == "preserved":
+            yield f"only {span} kept", [layer for layer in every if layer not in block], labels
+        else:
+            yield f"{span} new", block, labels
+
+
+@study(
+    paper="3",
+    tables=_tables,
+    tasks=("glue/sst2", "glue/qnli", "glue/cola"),
+    seeds=10,
+    recipe={"batch": 8, "epochs": 3, "learning_rate": 2e-5, "head": "mean"},
+    quick={"sizes": "300", "step": 2, "scaled": True},
+    quick_seeds=2,
+)
+def reinitialise(
+    ask: Ask,
+    *,
+    mode: str = "incremental",
+    width: int = 3,
+    step: int = 1,
+    sizes: str = "500+5000",
+    new_layer_rate: float = 1.0,
+    keep_norms: bool = False,
+    as_released: bool = False,
+    scaled: bool = False,
+) -> Iterator[Point]:
+    """What are the pretrained layers worth, by where they lie and by how much data there is?
+
+    Some layers start from random weights (a normal of deviation 0.02 cut at two deviations; norms at 1 and 0), the
+    embeddings stay as pretrained, and then everything is tuned with a mean-pooled linear head. Every seed draws its own
+    rows. The linear probe on each layer stands beside the curve.
+
+    Options: `mode`: incremental (all layers after the first k are new), blocks (a block of neighbours is new),
+    preserved (only the block is not new), single (one layer is new); `width` of blocks; `step` from one arm to the
+    next; `sizes`, training rows, joined by +; `new_layer_rate`, how many times higher the learning rate of new layers
+    is (the paper tries 5); `keep_norms`, leave LayerNorms pretrained; `as_released`, as the paper's script did and not
+    as its text says: a deviation of 0.00046, biases kept; `scaled`, multiply the paper's learning rate, which is for
+    encoders of width 768, by 768 / width.
+    """
+    if mode not in _MODES:
+        raise OptionError(f"study reinitialise: option mode {mode!r}: must be one of {', '.join(_MODES)}")
+    for encoder, task in ask.pairs():
+        if not 1 <= width <= encoder.depth or step < 1:
+            raise OptionError(f"study reinitialise: width {width} and step {step} must be 1..{encoder.depth}")
+        rate = ask.recipe.learning_rate or 2e-5
+        rate = float(f"{rate * 768 / encoder.width:.3g}") if scaled else rate
+        for rows in _sizes(sizes):
+            for arm, new, labels in _arms(mode, encoder.depth, width, step):
+                surgery = {"reinitialise": new, "keep_norms": keep_norms, "as_released": as_released} if new else {}
+                for seed in range(ask.seeds):
+                    yield ask.point(
+                        encoder, task, Plan.full(encoder.depth), arm=arm, seed=seed, rows=rows, surgery=surgery,
+                        labels={"rows": min(rows, len(task.train)), **labels}, learning_rate=rate,
+                        new_layer_rate=new_layer_rate if new else 1.0,
+                    )  # fmt: skip

@@ -1,0 +1,310 @@
+"""Variability with unequal classes, with few rows and in its variants, paper 1."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from frostline import folders
+from frostline.errors import MeasureError, OptionError
+from frostline.evidence import Evidence
+from frostline.records import Plan, TrialResult, TrialSpec
+from frostline.runner.kinds import trial_kind
+from frostline.runner.materials import Bench
+from frostline.runner.statistics import correlate, summarise
+from frostline.score_records import numbers
+from frostline.scores import LAYER_SCORES
+from frostline.states.pooled import Pooling, pooled_states
+from frostline.studies import Ask, Measured, Point, study
+from frostline.studies.tables import Cell, Table, grouped, table_of
+from frostline.tasks import Split, Task
+from frostline.tasks.splits import row_ranks
+from frostline.trust import smoothness
+
+Curve = Sequence[float | None]  # over layers 0..L
+
+SCORES = ("variability", "variability.collapse", "variability.crossfit")
+POOLINGS: tuple[Pooling, ...] = ("mean", "first")
+IMBALANCE, SCARCITY = "imbalance", "scarcity"
+
+_SHARES_OF_TWO = (0.5, 0.25, 0.1, 0.05)  # of the smaller class
+_SHARES_OF_MORE = (0.2, 0.6, 0.8)  # of the first class, besides an equal one; the others are equal to each other
+_TWO_CLASSES = (40_000, 20_000, 5_000, 200)  # rows in all
+_OF_EACH_CLASS = (20_000, 10_000, 5_000, 1_250, 300)  # where there are more
+_LEAST = 2  # rows of a class: one has no spread of its own
+_IN_MEMORY = 1 << 30  # bytes of states; beyond it they lie on disk
+
+
+# What is drawn -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """So many rows of every class.
+
+    Args:
+        name: in tables.
+        counts: rows of each class, by class number.
+    """
+
+    name: str
+    counts: tuple[int, ...]
+
+
+def available(task: Task, rows: int | None) -> tuple[int, ...]:
+    """How many rows of each class there are to draw from: in proportion, where no more than `rows` are wanted."""
+    sizes = Counter(task.train.labels)
+    total = len(task.train)
+    limit = total if rows is None else min(rows, total)
+    return tuple(sizes[number] * limit // total for number in range(len(task.label_names)))
+
+
+def imbalances(sizes: Sequence[int], most: int) -> list[Setting]:
+    """The paper's shares of classes at a number of rows that all of them can have, the equal one first."""
+    classes = len(sizes)
+    special = int(np.argmin(sizes)) if classes == 2 else 0
+    chosen = _SHARES_OF_TWO if classes == 2 else tuple(dict.fromkeys((1 / classes, *_SHARES_OF_MORE)))
+    each = [
+        (share, [share if number == special else (1 - share) / (classes - 1) for number in range(classes)])
+        for share in chosen
+    ]
+    rows = min(most, *(int(sizes[number] / shares[number]) for _, shares in each for number in range(classes)))
+    rows -= rows % classes
+    made = [Setting(name=f"share {share:.3g}", counts=_whole(shares, rows, special)) for share, shares in each]
+    return [setting for setting in made if min(setting.counts) >= _LEAST]
+
+
+def _whole(shares: Sequence[float], rows: int, special: int) -> tuple[int, ...]:
+    """Whole numbers of rows that add up to `rows`; the one class gets its share, the others are as equal as can be."""
+    own = round(shares[special] * rows)
+    others = len(shares) - 1
+    given = iter([(rows - own + place) // others for place in range(others)])
+    return tuple(own if number == special else next(given) for number in range(len(shares)))
+
+
+def scarcities(sizes: Sequence[int], wanted: Sequence[int]) -> list[Setting]:
+    """Equal classes in these numbers of rows as far as there are so many, the largest first."""
+    classes, smallest = len(sizes), min(sizes)
+    each = dict.fromkeys(min(rows // classes, smallest) for rows in sorted(wanted, reverse=True))
+    return [Setting(name=f"{count * classes} rows", counts=(count,) * classes) for count in each if count >= _LEAST]
+
+
+def drawn_rows(split: Split, counts: Sequence[int], *, seed: int) -> list[int]:
+    """Places of so many rows of each class in source order; more rows of a class hold those that fewer give."""
+    ranks = row_ranks(split, f"draw {seed}", tell_copies_apart=True)
+    shuffled = sorted(range(len(split)), key=ranks.__getitem__)
+    by_class = ([row for row in shuffled if split.labels[row] == number] for number in range(len(counts)))
+    return sorted(row for rows, count in zip(by_class, counts, strict=True) for row in rows[:count])
+
+
+# The trial -----------------------------------------------------------------------------------------------------------
+
+
+@trial_kind("robustness")
+def _score(bench: Bench, spec: TrialSpec) -> TrialResult:
+    """The curves of all variants in all settings, from one pass over the rows that any of them needs."""
+    encoder, train = bench.workshop(spec).encoder, bench.task(spec).train
+    counts: Mapping[str, Sequence[int]] = spec.options["settings"]
+    most = [max(column) for column in zip(*counts.values(), strict=True)]
+    pool = drawn_rows(train, most, seed=spec.recipe.seed)
+    rows = train.take(pool)
+    place = {row: number for number, row in enumerate(pool)}
+    tokens = encoder.tokenize(rows.texts, rows.pairs, max_length=spec.recipe.max_length)
+    states = pooled_states(encoder, tokens, poolings=POOLINGS, memory_limit=_IN_MEMORY)
+    curves: dict[str, dict[str, list[float | None]]] = {}
+    for name, of_setting in counts.items():
+        chosen = [place[row] for row in drawn_rows(train, of_setting, seed=spec.recipe.seed)]
+        curves[name] = {}
+        for pooling in POOLINGS:
+            evidence = _evidence(rows.take(chosen), states[pooling][:, torch.tensor(chosen)], pooling, spec)
+            for score in SCORES:
+                found = LAYER_SCORES[score].estimate(evidence, uncertainty=False)
+                curves[name][f"{score}, {pooling}"] = list(numbers(found.values))
+    return TrialResult(status="done", values={"curves": curves}, versions=folders.versions())
+
+
+def _evidence(rows: Split, states: Tensor, pooling: Pooling, spec: TrialSpec) -> Evidence:
+    group = {name: number for number, name in enumerate(dict.fromkeys(rows.groups or ()))}
+    groups = range(len(rows)) if rows.groups is None else [group[name] for name in rows.groups]
+    return Evidence(
+        states={pooling: states},
+        labels=torch.tensor(rows.labels),
+        groups=torch.tensor(groups),
+        kind="classification",
+        metric=spec.task["metrics"].split(",")[0],
+        pooling=pooling,
+        seed=spec.recipe.seed,
+    )
+
+
+# The tables ----------------------------------------------------------------------------------------------------------
+
+
+def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
+    cases = [_Case(key, group) for key, group in grouped(_done(points), ("encoder", "task", "arm")).items()]
+    return [
+        table_of(
+            "robustness",
+            "Smoothness of variability, and how far its curve stays the same",
+            (row for case in cases for row in case.comparisons()),
+            notes=[
+                "compared with the mean over draws of the reference: the same variant with equal classes and the most "
+                "rows of its kind of setting; its own row says how much draws differ by themselves",
+                "means over draws with 95% t-intervals; log_ratio is the mean over layers of the absolute logarithm of "
+                "the ratio to the reference",
+                "draws is how many have all layers defined; the others are left out",
+            ],
+        ),
+        table_of("curves", "Variability by layer", (row for case in cases for row in case.by_layer())),
+    ]
+
+
+def _done(points: Sequence[Measured]) -> list[Measured]:
+    return [point for point in points if point.is_done]
+
+
+class _Case:
+    """All draws of one kind of setting for an encoder and a task."""
+
+    def __init__(self, key: tuple[str, str, str], points: Sequence[Measured]) -> None:
+        self._said: dict[str, Cell] = dict(zip(("encoder", "task", "kind"), key, strict=True))
+        self._points = points
+        settings: Mapping[str, Sequence[int]] = points[0].spec.options["settings"]
+        self._settings = settings
+        self._reference = next(iter(settings))  # equal classes, the most rows: it is yielded first
+
+    def _curves(self, setting: str, variant: str) -> list[Curve]:
+        return [point.result.values["curves"][setting][variant] for point in self._points]
+
+    def _each(self) -> Iterator[tuple[dict[str, Cell], str, str]]:
+        for setting, counts in self._settings.items():
+            for pooling in POOLINGS:
+                for score in SCORES:
+                    said = {**self._said, "setting": setting, "rows": sum(counts), "smallest_class": min(counts)}
+                    yield said | {"score": score, "states": pooling}, setting, f"{score}, {pooling}"
+
+    def comparisons(self) -> Iterator[dict[str, Cell]]:
+        for said, setting, variant in self._each():
+            whole = [curve for curve in self._curves(setting, variant) if None not in curve[1:]]
+            reference = mean_of_defined(self._curves(self._reference, variant))
+            found = [compared(curve, reference) for curve in whole]
+            row: dict[str, Cell] = {**said, "is_reference": setting == self._reference, "draws": len(whole)}
+            for column in found[0] if found else ():
+                row |= _summary(column, [one[column] for one in found])
+            yield row
+
+    def by_layer(self) -> Iterator[dict[str, Cell]]:
+        for said, setting, variant in self._each():
+            for layer, values in enumerate(zip(*self._curves(setting, variant), strict=True)):
+                known = [value for value in values if value is not None]
+                row = {**said, "layer": layer, "draws": len(known)}
+                yield row | (_summary("mean", known) if known else {})
+
+
+def mean_of_defined(curves: Sequence[Curve]) -> list[float | None]:
+    """The mean at each layer over the curves that are defined there."""
+    known = [[value for value in at_layer if value is not None] for at_layer in zip(*curves, strict=True)]
+    return [sum(values) / len(values) if values else None for values in known]
+
+
+def compared(curve: Curve, reference: Curve) -> dict[str, float | None]:
+    """How smooth a curve is and how near another one, over layers 1..L; None where that is undefined."""
+    smooth = smoothness(curve)
+    ours, theirs = _best(curve), _best(reference)
+    distance = None if ours is None or theirs is None else abs(ours - theirs)
+    ratios = [abs(math.log(a / b)) for a, b in zip(curve[1:], reference[1:], strict=True) if a and b]
+    spearman, pearson = (correlate(curve[1:], reference[1:], ranks=ranks)[0] for ranks in (True, False))
+    return {
+        "zeta": None if smooth is None else smooth.zeta,
+        "zeta_per_layer": None if smooth is None else smooth.per_layer,
+        "spearman": None if math.isnan(spearman) else spearman,
+        "pearson": None if math.isnan(pearson) else pearson,
+        "best_layer": ours,
+        "distance": distance,
+        "within_one": None if distance is None else float(distance <= 1),
+        "log_ratio": sum(ratios) / len(ratios) if ratios else None,
+    }
+
+
+def _best(curve: Curve) -> int | None:
+    known = [(value, layer) for layer, value in enumerate(curve) if layer and value is not None]
+    return min(known)[1] if known else None
+
+
+def _summary(column: str, values: Sequence[float | None]) -> dict[str, Cell]:
+    known = [value for value in values if value is not None]
+    if not known:
+        return {column: None}
+    found = summarise(known)
+    return {column: found.mean, f"{column}_low": found.low, f"{column}_high": found.high}
+
+
+# The study -----------------------------------------------------------------------------------------------------------
+
+
+@study(
+    paper="1",
+    tables=_tables,
+    tasks=("glue/sst2", "glue/mnli"),
+    seeds=5,
+    quick={"sizes": "300,100,50"},
+    quick_seeds=2,
+)
+def robustness(ask: Ask, *, imbalance_rows: int = 0, sizes: str = "paper") -> Iterator[Point]:
+    """Does variability stay the same with unequal classes and with few rows?
+
+    Unequal classes: of two, the smaller one has a half, a quarter, a tenth and a twentieth of the rows; of three or
+    more, the first one has its equal share, 20%, 60% and 80%, and the others are equal. Few rows: equal classes in ever
+    smaller numbers. Every setting is drawn anew with each seed, and everything is computed in each draw: the means of
+    tokens against the first token, the paper's formula against that of neural collapse, and plain against cross-fitted.
+    Nothing is trained.
+
+    Options: `imbalance_rows`, how many there are when classes are unequal (0 for the paper's 20,000 with two classes
+    and 10,000 for each with more), or as many as the rarest class allows; `sizes`, the numbers of rows when they are
+    few, with commas between, or 'paper' (two classes: 40,000 to 200; more: 20,000 to 300 of each); what the data do not
+    have is cut.
+    """
+    wanted = _read_sizes(sizes)
+    if imbalance_rows < 0:
+        raise OptionError(f"study robustness: option imbalance_rows {imbalance_rows} must be 0 or more")
+    for encoder, task in ask.pairs():
+        if task.kind != "classification":
+            raise MeasureError(f"{task.name}: study robustness needs classes, and this is {task.kind}")
+        have, classes = available(task, ask.rows), len(task.label_names)
+        paper = _TWO_CLASSES if classes == 2 else [size * classes for size in _OF_EACH_CLASS]
+        arms = {
+            IMBALANCE: imbalances(have, imbalance_rows or (20_000 if classes == 2 else 10_000 * classes)),
+            SCARCITY: scarcities(have, wanted or paper),
+        }
+        if not all(arms.values()):
+            raise MeasureError(f"{task.name}: a class has only {min(have)} rows, too few to be divided any further")
+        for seed in range(ask.seeds):
+            for arm, settings in arms.items():
+                yield ask.point(
+                    encoder,
+                    task,
+                    Plan.full(encoder.depth),
+                    arm=arm,
+                    seed=seed,
+                    kind="robustness",
+                    options={"settings": {setting.name: list(setting.counts) for setting in settings}},
+                )
+
+
+def _read_sizes(given: str) -> list[int]:
+    """The numbers, or none for the paper's."""
+    if given == "paper":
+        return []
+    try:
+        found = [int(word) for word in given.split(",")]
+    except ValueError:
+        found = []
+    if not found or min(found) < 4:
+        raise OptionError(f"study robustness: option sizes {given!r} must be 'paper' or numbers from 4 with commas")
+    return found

@@ -1,0 +1,222 @@
+"""Leaving out spans of a tuned model's layers, paper 4.
+
+With L layers there are L(L+1)/2 - 1 spans. Run one by one, the shortened models run L(L-1)(L+1)/3 layers: 572 of 12.
+The states below a span are the whole model's, so that only the layers above it have to run: 297 of 12, 66 of them the
+top layer, for the first tokens alone. Fewer will not do: no two spans agree on more than what lies below the lower one,
+unless layers share their parameters.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from frostline.encoder import Encoder
+from frostline.examples import Examples
+from frostline.records import Plan, TrialResult, TrialSpec
+from frostline.runner.kinds import trial_kind, tune_for
+from frostline.runner.materials import Bench
+from frostline.runner.statistics import summarise
+from frostline.runner.trials import result_of
+from frostline.studies import Ask, Measured, Point, study
+from frostline.studies.tables import Cell, Table, grouped, is_informative, judged_split, majority, quality, table_of
+from frostline.tasks import Task
+from frostline.tasks.metrics import METRICS
+from frostline.train import judge
+from frostline.tunable import Tunable
+
+Span = tuple[int, int]  # the lowest and the highest of the layers that are left out
+
+_TOKENS_PER_BATCH = 4096  # as everywhere where there is no training
+_PAPER_WIDTH = 768
+
+
+def all_spans(depth: int) -> list[Span]:
+    """Every span of layers but the one that leaves none."""
+    every = [(first, last) for first in range(1, depth + 1) for last in range(first, depth + 1)]
+    return [span for span in every if span != (1, depth)]
+
+
+def outputs_without(tunable: Tunable, rows: Examples, spans: Sequence[Span]) -> dict[Span, Tensor]:
+    """What a tuned model says of every row without each span of its layers, nothing trained: (rows, outputs) each.
+
+    Args:
+        tunable: the model; its layers and its head stay as they are.
+        rows: to judge, as tokens.
+        spans: layers to leave out; the whole encoder cannot be.
+    """
+    tunable.eval()
+    alike = _first_alike(tunable.encoder, spans)
+    needed = list(dict.fromkeys(alike.values()))
+    uppers = {last: _starting_at(tunable, last + 1) for _, last in needed}
+    pieces: dict[Span, list[Tensor]] = {span: [] for span in needed}
+    batches = rows.tokens.batches(_TOKENS_PER_BATCH)
+    with torch.no_grad():
+        for texts in batches:
+            batch = rows.tokens.take(texts)
+            layout = tunable.encoder.layout(batch)
+            start = tunable.encoder.embed(batch, layout)
+            highest = max(first for first, _ in needed)
+            below = [start, *tunable.encoder.each(start, layout, 1, highest - 1)]
+            for first, last in needed:
+                pieces[first, last].append(uppers[last].logits(below[first - 1], layout).float().cpu())
+    back = torch.cat([torch.as_tensor(texts) for texts in batches]).argsort()
+    found = {span: _by_row(torch.cat(parts)[back], rows) for span, parts in pieces.items()}
+    return {span: found[one] for span, one in alike.items()}
+
+
+def _starting_at(tunable: Tunable, layer: int) -> Tunable:
+    """The same model, run from a layer upwards; one above the last layer runs the head alone."""
+    upper = copy.copy(tunable)
+    upper.plan = Plan(layers=tuple(range(layer, tunable.plan.head + 1)), head=tunable.plan.head)
+    return upper
+
+
+def _first_alike(encoder: Encoder, spans: Sequence[Span]) -> dict[Span, Span]:
+    """For each span the first one after which the same modules run: of shared layers only the number matters."""
+    modules = [id(module) for module in encoder.family.layers(encoder.model)]
+    seen: dict[tuple[int, ...], Span] = {}
+    return {
+        (first, last): seen.setdefault((*modules[: first - 1], *modules[last:]), (first, last)) for first, last in spans
+    }
+
+
+def _by_row(found: Tensor, rows: Examples) -> Tensor:
+    """(rows, outputs) from (texts, outputs): the choices of a question side by side, the lowest number if missing."""
+    if rows.offsets is None:
+        return found
+    counts = (rows.offsets[1:] - rows.offsets[:-1]).tolist()
+    lowest = torch.finfo(found.dtype).min
+    return torch.nn.utils.rnn.pad_sequence(torch.split(found[:, 0], counts), batch_first=True, padding_value=lowest)
+
+
+@trial_kind("skip")
+def _skip(bench: Bench, spec: TrialSpec) -> TrialResult:
+    """Tune, then judge the model without each span of its layers."""
+    tuned = tune_for(bench, spec)
+    split, _ = judged_split(tuned.task)
+    rows = bench.workshop(spec).examples(tuned.tunable, split)
+    outputs = outputs_without(tuned.tunable, rows, all_spans(spec.plan.head))
+    judged = [
+        [first, last, judge(found, rows.labels, tuned.task.metrics, tuned.task.kind)]
+        for (first, last), found in outputs.items()
+    ]
+    found = result_of(tuned)
+    return replace(found, predictions={split: found.predictions[split]}, values={"spans": judged})
+
+
+def suited_rate(ask: Ask, encoder: Encoder, rate: float) -> float:
+    """The learning rate that was asked for, or else one for encoders of width 768, higher for narrower ones."""
+    return ask.recipe.learning_rate or round(rate * _PAPER_WIDTH / encoder.width, 7)
+
+
+def in_points(task: Task, metrics: Mapping[str, float]) -> float:
+    """The deciding metric in points of a hundred, the higher the better."""
+    metric = METRICS[task.metrics[0]]
+    return (100 if metric.higher_is_better else -100) * metrics[metric.name]
+
+
+def spread(values: Sequence[float], *, name: str = "mean") -> dict[str, Cell]:
+    """Mean over seeds under a name, standard deviation and t-interval, as columns of a table."""
+    found = summarise(values)
+    return {name: found.mean, "deviation": found.deviation, "low": found.low, "high": found.high}
+
+
+def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
+    tasks = {task.name: task for task in ask.tasks}
+    spans: list[dict[str, Cell]] = []
+    layers: list[dict[str, Cell]] = []
+    halves: list[dict[str, Cell]] = []
+    for (encoder, name), group in grouped(points, ("encoder", "task")).items():
+        done = [point for point in group if point.is_done]
+        said: dict[str, Cell] = {"encoder": encoder, "task": name}
+        if not done:
+            continue
+        task, depth = tasks[name], done[0].spec.plan.head
+        drops = [_drops(point, task) for point in done]
+        spans += [said | record for record in _span_records(task, done, drops)]
+        informative = is_informative(task, done)
+        layers += [said | record | {"informative": informative} for record in _layer_records(drops, depth)]
+        halves += [said | record | {"informative": informative} for record in _half_records(drops, depth)]
+    notes = [f"{task.name}: always saying the most frequent answer gives {majority(task):.1f} points of "
+             f"{task.metrics[0]}" for task in ask.tasks]  # fmt: skip
+    half = "upper spans lie within the upper half of the layers, lower ones within the lower half"
+    return [
+        table_of("spans", "Quality without the layers first to last, nothing trained", spans, notes=notes),
+        table_of("layers", "Points lost when a single layer is left out", layers),
+        table_of("halves", "Points lost without upper and without lower spans of one length", halves, notes=[half]),
+    ]
+
+
+def _drops(point: Measured, task: Task) -> dict[Span, float]:
+    """How many points each span costs."""
+    whole = quality(point, task)
+    return {(first, last): whole - in_points(task, metrics) for first, last, metrics in point.result.values["spans"]}
+
+
+def _span_records(
+    task: Task, done: Sequence[Measured], drops: Sequence[Mapping[Span, float]]
+) -> Iterator[dict[str, Cell]]:
+    wholes = [quality(point, task) for point in done]
+    for first, last in drops[0]:
+        lost = [one[first, last] for one in drops]
+        left = [whole - loss for whole, loss in zip(wholes, lost, strict=True)]
+        seen: dict[str, Cell] = {"first": first, "last": last, "metric": task.metrics[0], "seeds": len(done)}
+        yield seen | spread(left) | {"minus_full": -sum(lost) / len(lost)}
+
+
+def _layer_records(drops: Sequence[Mapping[Span, float]], depth: int) -> Iterator[dict[str, Cell]]:
+    means = {layer: sum(one[layer, layer] for one in drops) / len(drops) for layer in range(1, depth + 1) if depth > 1}
+    for layer in means:
+        lost = [one[layer, layer] for one in drops]
+        seen: dict[str, Cell] = {"layer": layer, "seeds": len(drops)}
+        yield seen | spread(lost, name="drop") | {"costs_most": means[layer] == max(means.values())}
+
+
+def _half_records(drops: Sequence[Mapping[Span, float]], depth: int) -> Iterator[dict[str, Cell]]:
+    half = depth // 2
+    for length in range(1, half + 1):
+        lower = [_mean_drop(one, length, 1, half) for one in drops]
+        upper = [_mean_drop(one, length, depth - half + 1, depth) for one in drops]
+        gaps = [high - low for high, low in zip(upper, lower, strict=True)]
+        seen: dict[str, Cell] = {
+            "length": length,
+            "seeds": len(drops),
+            "lower_drop": sum(lower) / len(lower),
+            "upper_drop": sum(upper) / len(upper),
+        }
+        yield seen | spread(gaps, name="upper_minus_lower")
+
+
+def _mean_drop(drops: Mapping[Span, float], length: int, bottom: int, top: int) -> float:
+    """What spans of a length between two layers cost on average."""
+    lost = [drops[first, first + length - 1] for first in range(bottom, top - length + 2)]
+    return sum(lost) / len(lost)
+
+
+@study(
+    paper="4",
+    tables=_tables,
+    tasks=("glue/sst2", "glue/mrpc", "glue/cola", "glue/stsb"),
+    seeds=3,
+    recipe={"batch": 8, "epochs": 3, "warmup": 0.1},
+    quick={"rate": 5e-5},
+)
+def skip(ask: Ask, *, rate: float = 1e-5) -> Iterator[Point]:
+    """Which layers can a tuned model do without, when a span of them is left out and nothing trained again?
+
+    Every contiguous span of layers but the whole encoder is taken out of a fully tuned model, and the shortened model
+    judged as it is. The paper trains 10,000 steps in batches of 4; here it is 3 epochs in batches of 8.
+
+    Options: `rate`, the learning rate for encoders of width 768, the paper's unless set; narrower ones get a higher one
+    in proportion, and a rate in the recipe goes before it.
+    """
+    for encoder, task in ask.pairs():
+        learning_rate = suited_rate(ask, encoder, rate)
+        for seed in range(ask.seeds):
+            yield ask.point(encoder, task, Plan.full(encoder.depth), arm="all spans", seed=seed, kind="skip",
+                            learning_rate=learning_rate)  # fmt: skip

@@ -1,0 +1,162 @@
+"""Plans built around the most specialised layer against simple ones, paper 1."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+
+from frostline.cost import Cost, Costs
+from frostline.encoder import Encoder
+from frostline.errors import OptionError
+from frostline.methods import METHODS
+from frostline.planning import workload
+from frostline.rates import paper_rates, typical_rate
+from frostline.records import Plan
+from frostline.strategies import STRATEGIES, best_layer
+from frostline.studies import Ask, Measured, Point, study
+from frostline.studies.tables import Cell, Table, quality_table, table_of
+from frostline.tasks import Task
+from frostline.workshop import Workshop
+
+_FEW = (1, 2, 3)  # layers that the paper's short plans tune
+
+
+def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
+    chosen = [point for point in points if point["rate"] == "chosen"]
+    quality = quality_table(
+        ask,
+        chosen,
+        name="quality",
+        title="Quality of each plan",
+        labels=("encoder", "task", "arm", "plan", "method"),
+        more=lambda group: {"learning_rates": _rates_of(group)},
+    )
+    return [quality, _cost_table(ask, chosen)]
+
+
+def _rates_of(group: Sequence[Measured]) -> str:
+    return ", ".join(dict.fromkeys(f"{point.spec.recipe.learning_rate:g}" for point in group))
+
+
+def _cost_table(ask: Ask, points: Sequence[Measured]) -> Table:
+    """Parameters, arithmetic and time of every plan, once."""
+    encoders = {encoder.name: encoder for encoder in ask.encoders}
+    tasks = {task.name: task for task in ask.tasks}
+
+    @cache
+    def costs(encoder: str, task: str) -> Costs:
+        load = workload(Workshop(encoders[encoder], tasks[task], max_length=ask.recipe.max_length, keep=False))
+        return Costs(encoders[encoder].config, load, ask.recipe)
+
+    records: dict[tuple[str, ...], Mapping[str, Cell]] = {}
+    for point in points:
+        key = (point["encoder"], point["task"], point["plan"], point["method"])
+        if key in records or not point.is_done:
+            continue
+        cost: Cost = costs(point["encoder"], point["task"]).of(point.spec.plan)
+        same = [one for one in points if one.is_done and one.spec.plan == point.spec.plan and one["task"] == key[1]]
+        epochs = [one.result.seconds["training"] / one.spec.recipe.epochs for one in same]
+        records[key] = {
+            "encoder": key[0], "task": key[1], "plan": key[2], "method": key[3],
+            "total": cost.total, "trainable": cost.trainable, "latency": cost.latency,
+            "epoch_flops": cost.epoch_flops, "epoch_flops_uncached": cost.epoch_flops_uncached,
+            "seconds_per_epoch": sum(epochs) / len(epochs),
+            "seconds_of_testing": sum(one.result.seconds["testing"] for one in same) / len(same),
+        }  # fmt: skip
+    note = "latency: arithmetic of a prediction, relative to the whole encoder; epochs start from cached frozen states"
+    return table_of("costs", "What each plan costs", records.values(), notes=[note])
+
+
+def plans_of_paper_1(encoder: Encoder, best: int, seed: int) -> Iterator[tuple[str, Plan]]:
+    """Arms and plans: around the best layer, around the middle one, the last layers, random ones, all."""
+    depth = encoder.depth
+    yield "full", Plan.full(depth)
+    few = [count for count in _FEW if count < depth]
+    for count in few:
+        yield f"top-{count}", Plan.span(depth - count + 1, depth, depth)
+    for bottom in dict.fromkeys((1, *(best - count + 1 for count in few if count <= best))):
+        count = best - bottom + 1
+        yield f"down-{count}", Plan.whole_or_span(bottom, best, depth, depth=depth)
+        if best < depth:
+            yield f"down-{count}, cut", Plan.span(bottom, best, best)
+    if best < depth:
+        yield "up", Plan.span(best + 1, depth, depth)
+        middle = (best + 1 + depth) // 2
+        if best < middle < depth:
+            yield "up to the middle", Plan.span(best + 1, middle, depth)
+            yield "up to the middle, cut", Plan.span(best + 1, middle, middle)
+    for count in few:
+        yield f"middle-{count}", STRATEGIES["middle"].plan(depth, None, {"layers": count})
+        yield f"random-{count}", STRATEGIES["random-k"].plan(depth, None, {"k": count}, seed=seed)
+
+
+def _tried(plan: Plan, encoder: Encoder, rates: int) -> tuple[float, ...]:
+    if rates < 1:
+        return (typical_rate(plan, encoder.width),)
+    return paper_rates(plan, encoder.depth)[-rates:]
+
+
+def _methods(given: str) -> list[str]:
+    names = [name.strip() for name in given.split("+")]
+    for name in names:
+        METHODS[name]
+    if not names:
+        raise OptionError("study strategies: option methods: give at least one")
+    return names
+
+
+@study(
+    paper="1",
+    tables=_tables,
+    tasks=("glue/cola", "glue/mnli", "glue/mrpc", "glue/qnli", "glue/qqp", "glue/sst2"),
+    seeds=5,
+    recipe={"batch": 8, "epochs": 20},
+    quick={"rates": 0, "arms": "full+top-1+top-2+down-1+down-2+random-2"},
+)
+def strategies(
+    ask: Ask, *, rates: int = 5, methods: str = "full", arms: str = "all", score: str = "variability"
+) -> Iterator[Point]:
+    """Do plans built around the most specialised layer beat the last layers, the middle ones and full fine-tuning?
+
+    The best layer is the one with the lowest variability on the training rows. Plans tune it and the ones just below it
+    (`down`), with the layers above frozen or cut off, or the layers above it (`up`). Baselines: full fine-tuning, the
+    last one to three layers, the middle ones, random ones.
+
+    Options: `rates`, how many of the paper's learning rates each plan tries, the highest first (0: one that suits the
+    encoder's width); the best on validation counts, seed by seed, and plans below the best layer reuse the rate of the
+    last layers, as in the paper; `methods`, joined by +, as in full+houlsby; `arms`, joined by +, or all; `score`, the
+    layer score that says which layer is the best.
+    """
+    wanted = None if arms == "all" else arms.split("+")
+    for encoder, task in ask.pairs():
+        best = best_layer(ask.scores(encoder, task, [score]), score)
+        for method in _methods(methods):
+            for seed in range(ask.seeds):
+                yield from _of_seed(ask, encoder, task, best, method, seed, rates, wanted)
+
+
+def _of_seed(
+    ask: Ask, encoder: Encoder, task: Task, best: int, method: str, seed: int, rates: int, wanted: Sequence[str] | None
+) -> Iterator[Point]:
+    shared: dict[int, float | None] = {}  # by the number of tuned layers, the rate of the last ones
+    for arm, full_plan in plans_of_paper_1(encoder, best, seed):
+        if wanted is not None and arm not in wanted:
+            continue
+        plan = replace(full_plan, method=method, embeddings=full_plan.embeddings and method == "full")
+        reuses = arm.startswith("down-") and len(plan.layers) in shared
+        if reuses and shared[len(plan.layers)] is None:
+            continue  # the rate of the last layers is not known yet
+        tried = (shared[len(plan.layers)],) if reuses else _tried(plan, encoder, rates)
+        labels = {"plan": str(plan), "method": method, "best_layer": best}
+        points = [
+            ask.point(encoder, task, plan, arm=arm, seed=seed, learning_rate=rate,
+                      labels={**labels, "rate": f"{rate:g}"})
+            for rate in tried
+        ]  # fmt: skip
+        yield from points
+        found = ask.best(points)
+        if arm.startswith("top-"):
+            shared[len(plan.layers)] = None if found is None else found.spec.recipe.learning_rate
+        if found is not None:
+            yield Point(spec=found.spec, labels={**found.labels, "rate": "chosen"})

@@ -1,0 +1,267 @@
+"""Reading a tuned model at every layer, paper 4."""
+
+from __future__ import annotations
+
+import copy
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from frostline.encoder import Encoder
+from frostline.examples import Examples
+from frostline.records import Plan, Recipe, TrialResult, TrialSpec
+from frostline.runner.kinds import trial_kind, tune_for
+from frostline.runner.materials import Bench
+from frostline.runner.statistics import Difference, compare_means, summarise
+from frostline.runner.trials import guesses, result_of
+from frostline.states.frozen import DType, FrozenStates, compute, rounded
+from frostline.studies import Ask, Measured, Point, study
+from frostline.studies.skip import in_points, outputs_without, spread, suited_rate
+from frostline.studies.tables import Cell, Table, grouped, is_informative, judged_split, majority, quality, table_of
+from frostline.tasks import Task
+from frostline.tokens import Tokens
+from frostline.train import judge, train
+from frostline.tunable import Tunable, make_tunable
+from frostline.workshop import Workshop
+
+_ARMS = ("UNTUNED", "TUNED", "TUNEDORIG")
+_MARGIN = 1.0  # points that may be lost
+_DRAWS = 1000
+
+Reading = dict[str, Any]  # metrics and predictions of one arm at one layer
+
+
+@trial_kind("truncate")
+def _truncate(bench: Bench, spec: TrialSpec) -> TrialResult:
+    """Tune, then read the model at every layer: by its own head, and by fresh ones on it and on the pretrained one."""
+    tuned = tune_for(bench, spec)
+    workshop = bench.workshop(spec)
+    recipe = replace(tuned.recipe, learning_rate=spec.options["head_rate"], epochs=spec.options["head_epochs"])
+    split, _ = judged_split(tuned.task)
+    outputs = {
+        "UNTUNED": [*_own_head(tuned.tunable, workshop.examples(tuned.tunable, split)), tuned.outputs[split]],
+        "TUNED": _fresh_heads(workshop, tuned.tunable.encoder, recipe, train_rows=spec.train_rows),
+        "TUNEDORIG": _fresh_heads(workshop, workshop.encoder, recipe, train_rows=spec.train_rows),
+    }
+    labels = torch.tensor(tuned.task.splits[split].labels)
+    read = {arm: [_reading(found, labels, tuned.task) for found in layers] for arm, layers in outputs.items()}
+    found = result_of(tuned)
+    return replace(found, predictions={split: found.predictions[split]}, values=read)
+
+
+def _reading(outputs: Tensor, labels: Tensor, task: Task) -> Reading:
+    return {
+        "metrics": judge(outputs, labels, task.metrics, task.kind),
+        "predictions": list(guesses(outputs, task.kind)),
+    }
+
+
+def _own_head(tunable: Tunable, rows: Examples) -> list[Tensor]:
+    """What the tuned head and pooler say when they read at each of layers 1..L-1: nothing is trained."""
+    depth = tunable.plan.head
+    spans = [(layer + 1, depth) for layer in range(1, depth)]
+    found = outputs_without(tunable, rows, spans) if spans else {}
+    return [found[span] for span in spans]
+
+
+def _fresh_heads(workshop: Workshop, encoder: Encoder, recipe: Recipe, *, train_rows: int | None) -> list[Tensor]:
+    """What heads that start fresh at each of layers 1..L say of the judged rows, trained on the encoder's own states.
+
+    Args:
+        workshop: of the task; its encoder gives the tokens.
+        encoder: tuned or not, left as it is.
+        recipe: of every head.
+        train_rows: how many to learn from; None for all.
+    """
+    task = workshop.task
+    judged, _ = judged_split(task)
+    bare = copy.copy(encoder)
+    bare.has_pretrained_pooler, bare.folder = False, None  # a fresh head at the top, too: layers shall be comparable
+    first_only = bool(_head_at(bare, 1, task, recipe).head.reads_first_token_only)
+    splits = {name: _kept_rows(workshop, name, bare, recipe, first_only) for name in task.splits}
+    chosen = None if train_rows is None else workshop.some_rows(train_rows, seed=recipe.seed)
+    outputs = []
+    for place in range(encoder.depth):
+        tunable, rows = _head_at(bare, place + 1, task, recipe), splits["train"][place]
+        train(
+            tunable,
+            rows if chosen is None else rows.take(chosen),
+            splits["validation"][place] if "validation" in splits else None,
+            recipe,
+            metrics=task.metrics,
+            learning_rate=recipe.learning_rate or 0.0,
+        )
+        outputs.append(splits[judged][place].outputs(tunable))
+    return outputs
+
+
+def _head_at(encoder: Encoder, layer: int, task: Task, recipe: Recipe) -> Tunable:
+    return make_tunable(
+        encoder,
+        Plan(layers=(), head=layer),
+        outputs=len(task.label_names) if task.kind == "classification" else 1,
+        kind=task.kind,
+        head=recipe.head,
+        dropout=recipe.dropout,
+        seed=recipe.seed,
+    )
+
+
+def _kept_rows(workshop: Workshop, split: str, encoder: Encoder, recipe: Recipe, first_only: bool) -> list[Examples]:
+    """The rows of a split with their states at each of layers 1..L."""
+    tokens, offsets = workshop.tokens(split)
+    labels = torch.tensor(workshop.task.splits[split].labels)
+    return [
+        Examples(tokens=tokens, states=states, labels=labels, offsets=offsets)
+        for states in kept_states(encoder, tokens, dtype=recipe.cache_dtype, first_only=first_only)
+    ]
+
+
+def kept_states(encoder: Encoder, tokens: Tokens, *, dtype: DType, first_only: bool) -> list[FrozenStates]:
+    """The states of texts at layers 1..L from one pass, in files that go with them: nobody asks for a tuned model's.
+
+    Args:
+        encoder: in eval mode.
+        tokens: of the texts.
+        dtype: of the states; float32 where float16 cannot hold them.
+        first_only: keep each text's first token alone.
+    """
+    encoder.model.eval()
+    made = [
+        FrozenStates(encoder, tokens, layer, dtype=dtype, first_only=first_only)
+        for layer in range(1, encoder.depth + 1)
+    ]
+    for states in made:
+        with tempfile.TemporaryFile() as file:
+            shape = (int(states.lengths.sum()), encoder.width)
+            states.kept = np.memmap(file, dtype=dtype, mode="w+", shape=shape)
+    for texts, found in compute(made):
+        for states, batch in zip(made, found, strict=True):
+            values = rounded(batch, dtype)
+            if str(values.dtype) != f"torch.{dtype}":
+                return kept_states(encoder, tokens, dtype="float32", first_only=first_only)
+            places = np.concatenate([np.r_[states.place(int(text))] for text in texts])
+            assert states.kept is not None  # noqa: S101 (allocated above)
+            states.kept[places] = values.cpu().numpy()
+    return made
+
+
+def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
+    tasks = {task.name: task for task in ask.tasks}
+    layers: list[dict[str, Cell]] = []
+    summary: list[dict[str, Cell]] = []
+    for (encoder, name), group in grouped(points, ("encoder", "task")).items():
+        done = [point for point in group if point.is_done]
+        if not done:
+            continue
+        task, said = tasks[name], {"encoder": encoder, "task": name}
+        records = [record for arm in _ARMS for record in _layer_records(task, done, arm)]
+        layers += [{**said, **record} for record in [*records, _majority_record(task)]]
+        summary.append({**said, **_summary(task, done, records)})
+    return [
+        table_of("layers", "Quality when a tuned model is read at a layer", layers, notes=[
+            "UNTUNED: the tuned head reads at the layer, nothing is trained; TUNED: a fresh head on the tuned model's "
+            "states; TUNEDORIG: a fresh head on the pretrained model's",
+            f"non_inferior: the loss is at most {_MARGIN:g} point, shown at 5% one-sided by a bootstrap over rows",
+        ]),
+        table_of("summary", "How many of the top layers can go, and what tuned states are worth", summary, notes=[
+            f"can_go: going down from the top, every one of these cuts is shown to lose at most {_MARGIN:g} point",
+            "tuned_minus_orig: a fresh head on tuned states minus one on pretrained states, mean over the upper half "
+            "of the layers",
+        ]),
+    ]  # fmt: skip
+
+
+def _layer_records(task: Task, done: Sequence[Measured], arm: str) -> Iterator[dict[str, Cell]]:
+    """One arm at every layer, compared with the whole tuned model of the same seed."""
+    wholes = [quality(point, task) for point in done]
+    for layer in range(1, done[0].spec.plan.head + 1):
+        reads = [point.result.values[arm][layer - 1] for point in done]
+        found = [in_points(task, one["metrics"]) for one in reads]
+        gaps = summarise([one - whole for one, whole in zip(found, wholes, strict=True)])
+        seen: dict[str, Cell] = {"arm": arm, "layer": layer, "metric": task.metrics[0], "seeds": len(done)}
+        yield seen | spread(found) | {
+            "minus_full": gaps.mean, "seeds_low": gaps.low, "seeds_high": gaps.high, **_over_rows(task, done, reads)
+        }  # fmt: skip
+
+
+def _over_rows(task: Task, done: Sequence[Measured], reads: Sequence[Mapping[str, Any]]) -> dict[str, Cell]:
+    """The difference to the whole model by a paired bootstrap over rows, and whether it is shown to be small."""
+    split, rows = judged_split(task)
+    ones = [one["predictions"] for one in reads]
+    others = [point.result.predictions[split] for point in done]
+
+    def compare(level: float) -> Difference:
+        return compare_means(
+            rows.labels, ones, others, task.metrics[0], groups=rows.groups, draws=_DRAWS, level=level
+        )  # fmt: skip
+
+    wide, one_sided = compare(0.95), compare(0.9)
+    return {"rows_low": wide.low, "rows_high": wide.high, "non_inferior": one_sided.low >= -_MARGIN}
+
+
+def _majority_record(task: Task) -> dict[str, Cell]:
+    return {"arm": "majority", "layer": None, "metric": task.metrics[0], "mean": majority(task)}
+
+
+def _summary(task: Task, done: Sequence[Measured], records: Sequence[Mapping[str, Cell]]) -> dict[str, Cell]:
+    depth = done[0].spec.plan.head
+    worth = [_tuned_minus_orig(task, point, depth) for point in done]
+    return {
+        "layers": depth,
+        "seeds": len(done),
+        "full": summarise([quality(point, task) for point in done]).mean,
+        "can_go_untuned": _can_go(records, "UNTUNED", depth),
+        "can_go_tuned": _can_go(records, "TUNED", depth),
+        **spread(worth, name="tuned_minus_orig"),
+        "informative": is_informative(task, done),
+    }
+
+
+def _can_go(records: Sequence[Mapping[str, Cell]], arm: str, depth: int) -> int:
+    """How many top layers can go: tested in order from the top and up to the first failure, so that 5% stays 5%."""
+    shown = {record["layer"]: record["non_inferior"] for record in records if record["arm"] == arm}
+    count = 0
+    while count < depth - 1 and shown[depth - 1 - count]:
+        count += 1
+    return count
+
+
+def _tuned_minus_orig(task: Task, point: Measured, depth: int) -> float:
+    """The mean difference in points over the upper half of the layers."""
+    tuned, orig = (
+        [in_points(task, one["metrics"]) for one in point.result.values[arm][depth // 2 :]]
+        for arm in ("TUNED", "TUNEDORIG")
+    )
+    return (sum(tuned) - sum(orig)) / len(tuned)
+
+
+@study(
+    paper="4",
+    tables=_tables,
+    tasks=("glue/sst2", "glue/mrpc", "glue/cola", "glue/stsb"),
+    seeds=3,
+    recipe={"batch": 8, "epochs": 3, "warmup": 0.1},
+    quick={"rate": 5e-5, "head_epochs": 5},
+)
+def truncate(ask: Ask, *, rate: float = 1e-5, head_rate: float = 1e-3, head_epochs: int = 10) -> Iterator[Point]:
+    """How many of a tuned model's top layers can go, with its own head or with a fresh one?
+
+    A fully tuned model is read at every layer: by its own head as it is, and by a fresh head that is trained on its
+    frozen states. The same fresh heads on the pretrained model's states say what tuning the states was worth. The paper
+    trains 10,000 steps in batches of 4; here it is 3 epochs in batches of 8.
+
+    Options: `rate`, the learning rate for encoders of width 768, the paper's unless set; narrower ones get a higher one
+    in proportion, and a rate in the recipe goes before it; `head_rate` and `head_epochs`, how fresh heads train.
+    """
+    for encoder, task in ask.pairs():
+        learning_rate = suited_rate(ask, encoder, rate)
+        for seed in range(ask.seeds):
+            yield ask.point(encoder, task, Plan.full(encoder.depth), arm="all layers", seed=seed, kind="truncate",
+                            options={"head_rate": head_rate, "head_epochs": head_epochs},
+                            learning_rate=learning_rate)  # fmt: skip

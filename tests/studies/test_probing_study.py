@@ -1,0 +1,165 @@
+"""Scores next to probes: the curves are those of `measure`, and the tables count them right."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+from tests.studies.study_tools import run_quickly
+
+from frostline.checkpoint import load_encoder
+from frostline.errors import OptionError
+from frostline.measurement import measure
+from frostline.records import Recipe
+from frostline.studies.probing import HELD_OUT, PRETRAINED, TUNED, agreement_over_layers, best_layer, mean_curve
+from frostline.studying import QUICK_ROWS
+from frostline.tasks import load_task
+from frostline.tuning import Settings, execute
+from frostline.workshop import Workshop
+
+SCORES = ["variability", "rank", "probe.linear", "probe.head"]
+
+
+@pytest.fixture(scope="module")
+def studied(tmp_path_factory):
+    """There are more rows than a quick study takes, so that it matters which ones are drawn."""
+    folder = tmp_path_factory.mktemp("probing")
+    return run_quickly("probing", folder, rows=500, options={"scores": ",".join(SCORES)})
+
+
+@pytest.fixture(scope="module")
+def task(studied):
+    found = load_task(str(studied.folder.parent / "letters.csv"))
+    assert len(found.train) > QUICK_ROWS
+    return found
+
+
+@pytest.fixture(scope="module")
+def encoder(studied):
+    return load_encoder(str(studied.folder.parent / "tiny"))
+
+
+def the_point(studied, arm, seed):
+    (point,) = [point for point in studied.points if (point["arm"], point["seed"]) == (arm, seed)]
+    return point
+
+
+def curves(studied, arm, seed):
+    return the_point(studied, arm, seed).result.values["curves"]
+
+
+def table(studied, name):
+    return next(table for table in studied.tables if table.name == name).records()
+
+
+def measured(encoder, task, *, rows, seed):
+    found = measure(encoder, task, scores=SCORES, rows=rows, uncertainty=False, similarity=False, seed=seed)
+    return {name: list(score.values) for name, score in found.scores.items()}
+
+
+def assert_equal_curves(ours, theirs):
+    assert list(ours) == list(theirs) == SCORES
+    for name in theirs:
+        np.testing.assert_allclose(np.array(ours[name], float), np.array(theirs[name], float), rtol=1e-6, err_msg=name)
+
+
+def test_there_is_a_trial_for_every_arm_and_seed(studied):
+    assert [(point["seed"], point["arm"]) for point in studied.points] == [
+        (seed, arm) for seed in (0, 1) for arm in (PRETRAINED, HELD_OUT, TUNED)
+    ]
+
+
+def test_the_pretrained_encoder_is_measured_on_the_training_rows_that_tuning_learns_from(studied, encoder, task):
+    chosen = Workshop(encoder, task, keep=False).some_rows(QUICK_ROWS, seed=1)
+    fewer = replace(task, train=task.train.take(chosen))
+    assert_equal_curves(curves(studied, PRETRAINED, 1), measured(encoder, fewer, rows="train", seed=1))
+
+
+def test_it_is_measured_on_the_held_out_rows_too(studied, encoder, task):
+    assert_equal_curves(curves(studied, HELD_OUT, 1), measured(encoder, task, rows="validation", seed=1))
+
+
+def test_the_tuned_encoder_is_the_one_after_full_fine_tuning_and_is_measured_on_held_out_rows(studied, encoder, task):
+    point = the_point(studied, TUNED, 1)
+    recipe = Recipe(batch=16, epochs=1, learning_rate=1e-5, dropout=0.1, threads=1, seed=1)
+    assert point.spec.recipe == recipe
+    settings = Settings(test=False, train_rows=QUICK_ROWS)
+    tuned = execute(Workshop(encoder, task, keep=False), point.spec.plan, recipe, settings=settings)
+    assert tuned.plan.embeddings
+    assert_equal_curves(curves(studied, TUNED, 1), measured(tuned.tunable.encoder, task, rows="validation", seed=1))
+    assert curves(studied, TUNED, 1)["variability"] != curves(studied, HELD_OUT, 1)["variability"]
+
+
+def test_the_table_of_curves_has_means_and_t_intervals_over_seeds(studied):
+    rows = [row for row in table(studied, "curves") if (row["arm"], row["score"]) == (TUNED, "variability")]
+    assert [row["layer"] for row in rows] == [0, 1, 2, 3, 4]
+    for row in rows:
+        values = [curves(studied, TUNED, seed)["variability"][row["layer"]] for seed in (0, 1)]
+        low, high = stats.t.interval(0.95, 1, np.mean(values), stats.sem(values))
+        assert (row["seeds"], row["mean"]) == (2, pytest.approx(np.mean(values), rel=1e-5))
+        assert (row["low"], row["high"]) == (pytest.approx(low, rel=1e-4), pytest.approx(high, rel=1e-4))
+
+
+def test_the_table_of_agreement_has_the_correlation_and_the_line_over_layers_1_to_the_last(studied):
+    rows = table(studied, "agreement")
+    assert {(row["score"], row["probe"]) for row in rows} == {
+        (score, probe) for probe in ("probe.linear", "probe.head") for score in SCORES if score != probe
+    }
+    row = next(row for row in rows if (row["arm"], row["score"], row["probe"]) == (PRETRAINED, "rank", "probe.linear"))
+    x, y = (np.mean([curves(studied, PRETRAINED, seed)[name][1:] for seed in (0, 1)], 0) for name in SCORES[1:3])
+    slope, intercept = np.polyfit(x, y, 1)
+    assert row["layers"] == 4
+    assert row["pearson"] == pytest.approx(np.corrcoef(x, y)[0, 1], rel=1e-4)
+    assert row["pearson_p"] == pytest.approx(stats.pearsonr(x, y).pvalue, rel=1e-4)
+    assert row["spearman"] == pytest.approx(stats.spearmanr(x, y).statistic, rel=1e-4)
+    assert row["spearman_p"] == pytest.approx(stats.spearmanr(x, y).pvalue, rel=1e-4, abs=1e-9)
+    assert row["slope"] == pytest.approx(slope, rel=1e-4)
+    assert row["intercept"] == pytest.approx(intercept, rel=1e-4)
+    residuals = y - slope * x - intercept
+    assert row["r_squared"] == pytest.approx(1 - residuals @ residuals / ((y - y.mean()) @ (y - y.mean())), rel=1e-4)
+    each = [np.corrcoef(*(curves(studied, PRETRAINED, seed)[name][1:] for name in SCORES[1:3]))[0, 1] for seed in (0, 1)]
+    assert row["low"] == pytest.approx(stats.t.interval(0.95, 1, np.mean(each), stats.sem(each))[0], rel=1e-4)
+
+
+def test_p_values_are_corrected_within_an_arm(studied):
+    for arm in (PRETRAINED, HELD_OUT, TUNED):
+        rows = [row for row in table(studied, "agreement") if row["arm"] == arm and row.get("pearson_p") is not None]
+        smallest = min(rows, key=lambda row: row["pearson_p"])
+        assert smallest["pearson_p_holm"] == pytest.approx(min(1, len(rows) * smallest["pearson_p"]), rel=1e-4)
+
+
+def test_the_best_layer_moves_from_the_pretrained_to_the_tuned_encoder_on_the_same_rows(studied):
+    row = next(row for row in table(studied, "best") if row["score"] == "variability")
+    best = {
+        arm: [1 + int(np.argmin(curves(studied, arm, seed)["variability"][1:])) for seed in (0, 1)]
+        for arm in (PRETRAINED, HELD_OUT, TUNED)
+    }
+    assert row["layers"] == 4
+    assert [row["pretrained"], row["held_out"], row["tuned"]] == [np.mean(best[arm]) for arm in best]
+    assert row["moved"] == np.mean(best[TUNED]) - np.mean(best[HELD_OUT])
+
+
+def test_high_is_good_for_probes_and_low_for_variability_and_layer_0_never_is_the_best():
+    assert best_layer([0.0, 3.0, 1.0, 1.0], better="low") == 2
+    assert best_layer([9.0, 1.0, 3.0, None], better="high") == 2
+    assert best_layer([9.0, None], better="high") is None
+
+
+def test_undefined_layers_are_left_out():
+    assert mean_curve([[None, 1.0, None], [None, 3.0, 5.0]]) == [None, 2.0, 5.0]
+    found = agreement_over_layers([None, 1.0, 2.0, None, 3.0], [7.0, 2.0, 4.0, 9.0, 6.0])
+    assert (found["layers"], found["slope"], found["pearson"]) == (3, pytest.approx(2), pytest.approx(1))
+    assert agreement_over_layers([None, 1.0, 1.0, 1.0], [0.0, 2.0, 4.0, 6.0]) == {"layers": 3}
+
+
+def test_training_lasts_no_longer_than_the_recipe_or_the_option_says(tmp_path):
+    given = {"options": {"scores": "change", "epochs": 2}, "seeds": 1}
+    long = run_quickly("probing", tmp_path, recipe={"epochs": 9, "batch": 64}, **given)
+    assert len(the_point(long, TUNED, 0).result.history) == 2
+
+
+def test_held_out_rows_are_not_training_rows(tmp_path):
+    with pytest.raises(OptionError, match=r"held_out 'train' must be one of validation, test"):
+        run_quickly("probing", tmp_path, options={"held_out": "train"})
