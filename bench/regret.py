@@ -1,6 +1,6 @@
 """How good the race's choice is, next to an exhaustive sweep: what was lost, and how much time was saved.
 
-    python bench/regret.py GLUE RESULTS.jsonl [--work FOLDER] [--threads 2] [--cases sst2-0,cola-0]
+    python bench/regret.py GLUE RESULTS.jsonl [--work FOLDER] [--threads 1] [--cases sst2-0,cola-0]
                             [--sweep-only] [--report]
 
 The embedded default encoder on SST-2, CoLA, MRPC and MNLI. All labelled rows of a task are split anew, rows of one
@@ -8,6 +8,9 @@ premise together: 1,500 to learn from, 600 to choose on, 1,200 to test on. For e
 a grid is trained in full; then the race of `frostline run` chooses a plan, with the same loop, frozen states and
 epochs. Regret is the test score of the grid's best plan on validation minus that of the race's choice. Each layer score
 is also followed alone (tune its best layer and the one below), as are three constant policies.
+
+Seconds are those that the process was computing, so that what else the machine does has little weight; run it with one
+thread then.
 
 Every finished trial is a line of the results file; started again, it goes on with what is missing. `--report` prints
 what the finished cases say and runs nothing; `--sweep-only` leaves the races for later, since they
@@ -23,7 +26,8 @@ import statistics
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -105,6 +109,8 @@ class Case:
         self.recipe = Recipe(threads=given.threads, seed=self.seed)
         self.workshop = Workshop(self.encoder, self.task)
         self.work, self.has_race = given.work, not given.sweep_only
+        self.busy = {TrialSpec.from_json(line["spec"]).id: line.get("busy", 1.0)
+                     for line in lines(self.results) if line["case"] == name and "spec" in line}  # fmt: skip
         self.about = {line["about"]: line for line in lines(self.results) if line["case"] == name and "about" in line}
 
     def run(self) -> None:
@@ -114,11 +120,15 @@ class Case:
             for spec, result in recorded(self.results, self.name):
                 store.put(spec, result)
             known = {spec.id for spec, _ in store}
+            clock = Clock()
 
             def note(spec: TrialSpec, result: TrialResult) -> None:
+                busy = clock.lap()
                 if spec.id not in known:
                     known.add(spec.id)
-                    write(self.results, {"case": self.name, "spec": spec.to_json(), "result": packed(result)})
+                    self.busy[spec.id] = busy
+                    line = {"case": self.name, "spec": spec.to_json(), "result": packed(result), "busy": busy}
+                    write(self.results, line)
                     print(f"{self.name} {spec.plan} {spec.plan.method}: {shown(result)}", flush=True)
 
             executor = InProcess(self.workshop, store, test=True, done=note)
@@ -128,34 +138,38 @@ class Case:
                 self._race(executor)
 
     def _race(self, executor: InProcess) -> None:
-        started = time.perf_counter()
+        started = time.process_time()
         scores = measure_for_plans(self.encoder, self.task, self.recipe)
         costs = Costs(self.encoder.config, workload(self.workshop), self.recipe)
         proposals, _ = bargains(propose(scores, costs, seed=self.seed)[0], Budget())
         self.workshop.freeze(costs.frozen_at(one.plan for one in proposals), ["train", "validation"])
-        before = time.perf_counter() - started
+        before = time.process_time() - started
+        asked: list[TrialSpec] = []
+        executor.run = partial(_and_take_down, executor.run, asked)  # type: ignore[method-assign]
         found = race(executor, proposals, self.recipe)
         chosen = decide(found, self.task, Budget(), depth=self.encoder.depth, seed=self.seed)
         best = decide(found, self.task, Budget(goal="best"), depth=self.encoder.depth, seed=self.seed)
-        trials = {entry.spec.id for rung in found.rungs for entry in rung}
+        trials = {spec.id: spec for spec in asked}
         self._note(
             "race",
             chosen=chosen.chosen.spec.id,
             best=best.chosen.spec.id,
             trials=sorted(trials),
             before=round(before, 2),
-            seconds=round(before + sum(entry.seconds for rung in found.rungs for entry in rung), 2),
+            seconds=round(
+                before + sum(self.busy[spec.id] * spent(executor.store.get(spec)) for spec in trials.values()), 2
+            ),
         )
 
     def _sweep(self, executor: InProcess) -> None:
         scores = measure(self.encoder, self.task, scores=FOLLOWED, similarity=False, uncertainty=False, seed=self.seed)
         rung = make_rungs(len(self.task.train), self.recipe.epochs)[-1]
-        started = time.perf_counter()
+        started = time.process_time()
         self.workshop.freeze([(layer, False) for layer in range(self.encoder.depth)], ["train", "validation"])
-        before = time.perf_counter() - started
+        before = time.process_time() - started
         specs = [trial_of(executor, Bare(plan), rung, self.recipe) for plan in grid(self.encoder.depth)]
         results = executor.run(specs)
-        seconds = sum(spent(result) for result in results)
+        seconds = sum(self.busy[spec.id] * spent(result) for spec, result in zip(specs, results, strict=True))
         self._note(
             "sweep",
             trials=[spec.id for spec in specs],
@@ -236,6 +250,28 @@ class Case:
         return result.metrics[split][self.task.metrics[0]]
 
 
+class Clock:
+    """How much of the wall clock's time this process was computing: with one thread, 1 if nothing else ran."""
+
+    def __init__(self) -> None:
+        self._computing, self._wall = time.process_time(), time.perf_counter()
+
+    def lap(self) -> float:
+        """The share since the last lap."""
+        computing, wall = time.process_time(), time.perf_counter()
+        share = (computing - self._computing) / max(1e-6, wall - self._wall)
+        self._computing, self._wall = computing, wall
+        return round(share, 4)
+
+
+def _and_take_down(
+    run: Callable[..., list[TrialResult]], asked: list[TrialSpec], specs: Sequence[TrialSpec], **options: bool
+) -> list[TrialResult]:
+    """Run trials, and remember which: a race does not say of a second learning rate that was no better."""
+    asked += specs
+    return run(specs, **options)
+
+
 def spent(result: TrialResult) -> float:
     """Seconds of a trial without judging it on the test rows."""
     return sum(seconds for what, seconds in result.seconds.items() if what != "testing")
@@ -298,7 +334,7 @@ def main() -> None:
     parser.add_argument("glue", type=Path)
     parser.add_argument("results", type=Path)
     parser.add_argument("--work", type=Path, default=Path(tempfile.gettempdir()) / "frostline-regret")
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--cases", default=",".join(f"{task}-{seed}" for seed in range(SEEDS) for task in TASKS))
     parser.add_argument("--sweep-only", action="store_true")
     parser.add_argument("--report", action="store_true")

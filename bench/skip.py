@@ -66,6 +66,9 @@ def our_short_models(tunable: Tunable, spans: list[Span]) -> dict[Span, Tunable]
     found = {}
     for span in spans:
         encoder = skip(tunable.encoder, *span)
+        kept = [number for number in range(DEPTH) if not span[0] <= number + 1 <= span[1]]
+        encoder.model.embeddings = tunable.encoder.model.embeddings  # 77 copies of the weights would take gigabytes
+        encoder.family.set_layers(encoder.model, [tunable.encoder.model.encoder.layer[number] for number in kept])
         found[span] = Tunable(encoder, copy.deepcopy(tunable.head), Plan.full(encoder.depth)).eval()
     return found
 
@@ -94,7 +97,7 @@ def stock_forwards(
 def layers_run(spans: list[Span]) -> tuple[int, int]:
     """How many layers run when every shortened model runs, and when what lies below is shared."""
     separate = sum(DEPTH - (last - first + 1) for first, last in spans)
-    return separate, DEPTH + sum(DEPTH - last for _, last in spans)
+    return separate, DEPTH - 1 + sum(DEPTH - last for _, last in spans)
 
 
 def check_same(found: dict[Span, torch.Tensor], other: dict[Span, torch.Tensor]) -> None:
@@ -123,7 +126,7 @@ def main() -> None:
         check_same(found, run())  # a first round that is not timed, too
     separate, shared = layers_run(spans)
     print(f"{torch.get_num_threads()} threads, {len(texts)} texts, {len(spans)} spans of {DEPTH} layers: "
-          f"{separate} layers run one by one, {shared} shared")  # fmt: skip
+          f"{separate} layers run one by one, {shared} shared", flush=True)  # fmt: skip
     print(f"{'':58s} {'ours':>9s}   {'theirs':>9s}   {'ratio':>7s}")
     times = take_turns(arms, rounds=ROUNDS)
     ratios = {}

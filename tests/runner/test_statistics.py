@@ -8,7 +8,17 @@ import random
 import numpy as np
 import pytest
 
-from frostline.runner.statistics import Difference, compare, interval, quick_judge
+from frostline.runner.statistics import (
+    Difference,
+    compare,
+    compare_means,
+    correlate,
+    holm,
+    interval,
+    paired_p,
+    quick_judge,
+    summarise,
+)
 from frostline.tasks.metrics import METRICS
 
 # The ends of a bootstrap's interval are quantiles of so many draws, and differ by chance: for a bell of width 1 the
@@ -222,3 +232,81 @@ def test_the_interval_of_an_accuracy_is_that_of_the_closed_form():
 
 def test_a_difference_reads_with_its_signs():
     assert str(Difference(value=0.25, low=-1.04, high=1.5)) == "+0.2 (-1.0 to +1.5)"
+
+
+# Over seeds ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_summary_is_scipys_t_interval():
+    from scipy import stats
+
+    values = [81.2, 79.9, 80.4, 83.0, 80.1]
+    found = summarise(values)
+    low, high = stats.t.interval(0.95, len(values) - 1, loc=np.mean(values), scale=stats.sem(values))
+    assert (found.count, found.mean) == (5, pytest.approx(np.mean(values)))
+    assert found.deviation == pytest.approx(np.std(values, ddof=1))
+    assert (found.low, found.high) == (pytest.approx(low), pytest.approx(high))
+
+
+def test_one_seed_has_neither_deviation_nor_interval():
+    found = summarise([80.0])
+    assert (found.count, found.mean, found.deviation, found.low, found.high) == (1, 80.0, None, None, None)
+
+
+def test_the_interval_of_five_seeds_holds_the_true_mean_95_times_in_100():
+    source = np.random.default_rng(0)
+    draws = source.normal(3.0, 2.0, size=(4000, 5))
+    held = [found.low <= 3.0 <= found.high for found in map(summarise, draws)]
+    assert np.mean(held) == pytest.approx(0.95, abs=4 * math.sqrt(0.95 * 0.05 / 4000))
+
+
+def test_the_p_value_of_paired_seeds_is_scipys():
+    from scipy import stats
+
+    one, other = [81.2, 79.9, 80.4, 83.0], [80.0, 80.1, 79.5, 81.1]
+    assert paired_p(one, other) == pytest.approx(stats.ttest_rel(one, other).pvalue)
+    assert paired_p(one, one) == 1.0
+    assert paired_p([1.0], [2.0]) is None
+    assert paired_p([2.0, 3.0], [1.0, 2.0]) is None  # no spread: no test
+
+
+def test_holms_correction_is_the_step_down_one():
+    # Worked by hand: 4 x .01, 3 x .02 = .06, 2 x .03 = .06, 1 x .04 -> not below what came before.
+    assert holm([0.04, 0.01, 0.03, 0.02]) == pytest.approx([0.06, 0.04, 0.06, 0.06])
+    assert holm([0.9, None, 0.5]) == [pytest.approx(1.0), None, pytest.approx(1.0)]
+    assert holm([]) == []
+
+
+def test_holms_correction_keeps_the_chance_of_any_false_alarm_at_5_percent():
+    draws = np.random.default_rng(1).random((4000, 6))  # p-values where nothing is there
+    alarms = [min(value for value in holm(list(row)) if value is not None) < 0.05 for row in draws]
+    # For independent ones the chance is 1 - (1 - .05 / 6)^6.
+    assert np.mean(alarms) == pytest.approx(1 - (1 - 0.05 / 6) ** 6, abs=4 * math.sqrt(0.05 * 0.95 / 4000))
+
+
+@pytest.mark.parametrize("ranks", [False, True])
+def test_correlations_are_scipys_and_leave_undefined_pairs_out(ranks):
+    from scipy import stats
+
+    one, other = [1.0, 2.0, 4.0, 3.0, 9.0], [1.0, 3.0, 2.0, 5.0, 7.0]
+    expected = (stats.spearmanr if ranks else stats.pearsonr)(one, other)
+    assert correlate([*one, None, 5.0], [*other, 1.0, None], ranks=ranks) == pytest.approx(tuple(expected))
+
+
+def test_a_correlation_of_constant_or_too_few_numbers_is_undefined():
+    for columns in ([1.0, 1.0, 1.0], [1.0, 2.0, 3.0]), ([1.0, 2.0], [2.0, 1.0]):
+        assert all(math.isnan(value) for value in correlate(*columns))
+
+
+def test_means_over_seeds_are_compared_on_the_same_draws_of_rows():
+    labels, one, other = two_models()
+    both = compare_means(labels, [one, other], [other, one], "accuracy")
+    assert (both.value, both.low, both.high) == pytest.approx((0.0, 0.0, 0.0))  # draw by draw they cancel
+    twice = compare_means(labels, [one, one], [other, other], "accuracy")
+    assert twice == compare(labels, one, other, "accuracy")
+
+
+def test_a_narrower_level_gives_a_narrower_interval():
+    labels, one, other = two_models()
+    wide, narrow = (compare(labels, one, other, "accuracy", level=level) for level in (0.95, 0.9))
+    assert wide.low < narrow.low < narrow.high < wide.high

@@ -53,9 +53,10 @@ def test_outputs_are_those_of_the_model_after_surgery(name):
         assert not torch.allclose(outputs, whole, atol=1e-3)
 
 
-def test_outputs_are_the_same_to_the_bit_on_unpadded_tokens():
+def test_outputs_are_the_same_to_the_bit_where_the_top_layer_stays():
     tunable, rows = tiny_tunable("bert", Plan.full(DEPTH)), rows_of()
-    for span, outputs in outputs_without(tunable, rows, all_spans(DEPTH)).items():
+    spans = [span for span in all_spans(DEPTH) if span[1] < DEPTH]  # a new top layer is run for first tokens alone
+    for span, outputs in outputs_without(tunable, rows, spans).items():
         assert torch.equal(outputs, rows.outputs(shortened(tunable, *span)))
 
 
@@ -132,7 +133,7 @@ def test_tables_hold_what_made_up_spans_give(studied, task):
         spans = [[*span, {"accuracy": whole - lost.get(span, 0.0)}] for span in all_spans(DEPTH)]
         result = replace(point.result, values={"spans": spans}, metrics={"test": {"accuracy": whole}})
         made.append(replace(point, result=result))
-    ask = Ask(encoders=(), tasks=(task,), seeds=2, rows=None, recipe=made[0].spec.recipe, known=None, scores=None)  # type: ignore[arg-type]
+    ask = Ask(encoders=(), tasks=(task,), seeds=2, rows=None, recipe=made[0].spec.recipe, known=None, scores=None)
     spans, layers, halves = (table.records() for table in STUDIES["skip"].tables(ask, made))
 
     first = next(row for row in spans if (row["first"], row["last"]) == (1, 1))

@@ -58,6 +58,9 @@ def command(
     threads: Annotated[int, typer.Option(help="CPU threads of each trial; results depend on it.")] = 1,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run trials again that have failed.")] = False,
     cache: Annotated[bool, typer.Option("--cache/--no-cache", help="Keep frozen states on disk.")] = True,
+    estimate: Annotated[
+        bool, typer.Option("--estimate/--no-estimate", help="Time a few steps first, to say how long it will take.")
+    ] = True,
     as_json: options.Json = False,
 ) -> None:
     """Rerun one of the papers' experiments: many trials, recorded one by one, and tables with intervals.
@@ -97,6 +100,7 @@ def command(
                 workers=workers,
                 retry_failed=retry_failed,
                 cache=cache,
+                estimate=estimate,
                 announce=(lambda line: None) if as_json else screen.say,
                 progress=progress,
             )

@@ -26,6 +26,7 @@ Curve = Sequence[float | None]  # over layers 0..L
 PROBES = ("probe.linear", "probe.head")
 PRETRAINED, HELD_OUT, TUNED = "pretrained", "pretrained, held-out rows", "tuned"
 _ROWS = ("validation", "test")
+_ALMOST = 1 - 1e-9  # a perfect correlation is infinite on the z scale
 
 
 # The trial -----------------------------------------------------------------------------------------------------------
@@ -91,7 +92,7 @@ def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
             _agreements(done),
             notes=[
                 "correlations and regression over layers 1..L are those of the mean curves over seeds; "
-                "low and high are the t-interval of Pearson's correlation over seeds",
+                "low and high are the t-interval of Pearson's correlation over seeds, on the z scale",
                 "Pearson's p-values are corrected by Holm's method within an encoder, task and arm",
             ],
         ),
@@ -180,14 +181,17 @@ def agreement_over_layers(score: Curve, probe: Curve) -> dict[str, Cell]:
 
 
 def _over_seeds(points: Sequence[Measured], name: str, probe: str) -> dict[str, Cell]:
-    """The t-interval of Pearson's correlation over seeds."""
+    """The t-interval of Pearson's correlation over seeds, on Fisher's z scale so that it stays between -1 and 1."""
+    import numpy as np
+
     curves = [point.result.values["curves"] for point in points]
     each = [correlate(one[name][1:], one[probe][1:])[0] for one in curves if name in one and probe in one]
-    known = [value for value in each if value == value]
+    known = [float(np.arctanh(np.clip(value, -_ALMOST, _ALMOST))) for value in each if value == value]
     if not known:
         return {}
     found = summarise(known)
-    return {"seeds": found.count, "low": found.low, "high": found.high}
+    low, high = (None if end is None else float(np.tanh(end)) for end in (found.low, found.high))
+    return {"seeds": found.count, "low": low, "high": high}
 
 
 def _moves(points: Sequence[Measured]) -> Iterator[dict[str, Cell]]:

@@ -91,7 +91,9 @@ def _by_row(found: Tensor, rows: Examples) -> Tensor:
         return found
     counts = (rows.offsets[1:] - rows.offsets[:-1]).tolist()
     lowest = torch.finfo(found.dtype).min
-    return torch.nn.utils.rnn.pad_sequence(torch.split(found[:, 0], counts), batch_first=True, padding_value=lowest)
+    return torch.nn.utils.rnn.pad_sequence(
+        list(torch.split(found[:, 0], counts)), batch_first=True, padding_value=lowest
+    )
 
 
 @trial_kind("skip")

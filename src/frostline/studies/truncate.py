@@ -17,7 +17,7 @@ from frostline.examples import Examples
 from frostline.records import Plan, Recipe, TrialResult, TrialSpec
 from frostline.runner.kinds import trial_kind, tune_for
 from frostline.runner.materials import Bench
-from frostline.runner.statistics import Difference, compare_means, summarise
+from frostline.runner.statistics import compare_means, summarise
 from frostline.runner.trials import guesses, result_of
 from frostline.states.frozen import DType, FrozenStates, compute, rounded
 from frostline.studies import Ask, Measured, Point, study
@@ -167,7 +167,7 @@ def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
         table_of("layers", "Quality when a tuned model is read at a layer", layers, notes=[
             "UNTUNED: the tuned head reads at the layer, nothing is trained; TUNED: a fresh head on the tuned model's "
             "states; TUNEDORIG: a fresh head on the pretrained model's",
-            f"non_inferior: the loss is at most {_MARGIN:g} point, shown at 5% one-sided by a bootstrap over rows",
+            f"non_inferior: the loss is at most {_MARGIN:g} point, as the 95% interval of a bootstrap over rows shows",
         ]),
         table_of("summary", "How many of the top layers can go, and what tuned states are worth", summary, notes=[
             f"can_go: going down from the top, every one of these cuts is shown to lose at most {_MARGIN:g} point",
@@ -195,14 +195,8 @@ def _over_rows(task: Task, done: Sequence[Measured], reads: Sequence[Mapping[str
     split, rows = judged_split(task)
     ones = [one["predictions"] for one in reads]
     others = [point.result.predictions[split] for point in done]
-
-    def compare(level: float) -> Difference:
-        return compare_means(
-            rows.labels, ones, others, task.metrics[0], groups=rows.groups, draws=_DRAWS, level=level
-        )  # fmt: skip
-
-    wide, one_sided = compare(0.95), compare(0.9)
-    return {"rows_low": wide.low, "rows_high": wide.high, "non_inferior": one_sided.low >= -_MARGIN}
+    found = compare_means(rows.labels, ones, others, task.metrics[0], groups=rows.groups, draws=_DRAWS)
+    return {"rows_low": found.low, "rows_high": found.high, "non_inferior": found.low >= -_MARGIN}
 
 
 def _majority_record(task: Task) -> dict[str, Cell]:
@@ -224,7 +218,7 @@ def _summary(task: Task, done: Sequence[Measured], records: Sequence[Mapping[str
 
 
 def _can_go(records: Sequence[Mapping[str, Cell]], arm: str, depth: int) -> int:
-    """How many top layers can go: tested in order from the top and up to the first failure, so that 5% stays 5%."""
+    """How many top layers can go: tested in order from the top until the first failure, which needs no correction."""
     shown = {record["layer"]: record["non_inferior"] for record in records if record["arm"] == arm}
     count = 0
     while count < depth - 1 and shown[depth - 1 - count]:

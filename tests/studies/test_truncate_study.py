@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from tests.studies.study_tools import run_quickly
+from tests.tiny import padded_inputs, tiny_encoder
+from tests.tuning_tools import many_tokens
+
+from frostline.records import Plan, Recipe
+from frostline.runner.kinds import run_trial, tune_for
+from frostline.runner.materials import Bench, Materials
+from frostline.runner.trials import guesses
+from frostline.studies import STUDIES, Ask
+from frostline.studies.truncate import _fresh_heads, kept_states
+from frostline.tasks import load_task
+from frostline.tuning import Settings, execute
+from frostline.workshop import Workshop
+
+LAYERS = 3
+HEADS = Recipe(learning_rate=1e-2, epochs=2, batch=8, threads=1, seed=3)
+
+
+@pytest.fixture(scope="module")
+def studied(tmp_path_factory):
+    return run_quickly("truncate", tmp_path_factory.mktemp("truncate"), layers=LAYERS)
+
+
+@pytest.fixture(scope="module")
+def task(studied):
+    return load_task(studied.folder.parent / "letters.csv")
+
+
+@pytest.fixture(scope="module")
+def bench(studied, task):
+    """A bench on which nothing of the study has run."""
+    revision = studied.points[0].spec.encoder["revision"]
+    folder = str(studied.folder.parent / "tiny")
+    return Bench(materials=Materials(encoders={revision: folder}, tasks={task.fingerprint: task}, cache=False))
+
+
+@pytest.fixture(scope="module")
+def tuned(studied, bench):
+    return tune_for(bench, studied.points[0].spec)
+
+
+@pytest.fixture(scope="module")
+def workshop(studied, bench):
+    return bench.workshop(studied.points[0].spec)
+
+
+def test_untuned_is_the_tuned_head_on_hugging_faces_hidden_states(studied, tuned, workshop):
+    tokens, _ = workshop.tokens("test")
+    encoder, stock = tuned.tunable.encoder, tuned.tunable.head.stock
+    with torch.no_grad():
+        states = encoder.model(**padded_inputs(encoder, tokens), output_hidden_states=True).hidden_states
+        for layer, read in enumerate(studied.points[0].result.values["UNTUNED"], start=1):
+            logits = stock.classifier(stock.bert.pooler(states[layer]))
+            assert read["predictions"] == logits.argmax(-1).tolist()
+            labels = torch.tensor(tuned.task.test.labels)
+            assert read["metrics"]["accuracy"] == pytest.approx(float((logits.argmax(-1) == labels).float().mean()))
+
+
+def test_the_whole_model_is_the_last_layer_of_untuned(studied):
+    for point in studied.points:
+        last = point.result.values["UNTUNED"][LAYERS - 1]
+        assert last["metrics"] == point.result.metrics["test"]
+        assert tuple(last["predictions"]) == point.result.predictions["test"]
+
+
+@pytest.mark.parametrize("arm", ["TUNED", "TUNEDORIG"])
+def test_fresh_heads_are_those_of_a_plan_that_trains_the_head_alone(arm, studied, task, tuned, workshop):
+    point = studied.points[0]
+    encoder = tuned.tunable.encoder if arm == "TUNED" else workshop.encoder
+    recipe = replace(
+        point.spec.recipe, learning_rate=point.spec.options["head_rate"], epochs=point.spec.options["head_epochs"]
+    )
+    for layer in range(1, LAYERS):  # at the last layer a plan would start from the pretrained pooler
+        alone = execute(
+            Workshop(encoder, task, keep=False), Plan(layers=(), head=layer), recipe, settings=Settings()
+        )  # fmt: skip
+        read = point.result.values[arm][layer - 1]
+        assert tuple(read["predictions"]) == guesses(alone.outputs["test"], task.kind)
+        assert read["metrics"] == pytest.approx(alone.metrics["test"])
+
+
+def test_the_arms_differ_in_the_states_they_read(tuned, workshop):
+    of_tuned = _fresh_heads(workshop, tuned.tunable.encoder, HEADS, train_rows=None)
+    of_pretrained = _fresh_heads(workshop, workshop.encoder, HEADS, train_rows=None)
+    assert not torch.allclose(of_tuned[0], of_pretrained[0], atol=1e-3)
+
+
+def test_a_head_at_the_top_starts_fresh_whatever_the_pretrained_pooler(workshop):
+    before = _fresh_heads(workshop, workshop.encoder, HEADS, train_rows=20)
+    other = workshop.encoder.copy()
+    torch.nn.init.constant_(other.model.pooler.dense.weight, 0.1)
+    after = _fresh_heads(workshop, other, HEADS, train_rows=20)
+    assert all(torch.equal(one, two) for one, two in zip(before, after, strict=True))
+
+
+def test_fewer_training_rows_give_other_heads(workshop):
+    few, many = (_fresh_heads(workshop, workshop.encoder, HEADS, train_rows=rows) for rows in (20, None))
+    assert not torch.allclose(few[-1], many[-1], atol=1e-3)
+
+
+def test_kept_states_are_hugging_faces_in_the_order_of_the_texts():
+    encoder, tokens = tiny_encoder("bert"), many_tokens()
+    with torch.no_grad():
+        states = encoder.model(**padded_inputs(encoder, tokens), output_hidden_states=True).hidden_states
+    firsts = kept_states(encoder, tokens, dtype="float32", first_only=True)
+    wholes = kept_states(encoder, tokens, dtype="float32", first_only=False)
+    for layer, (first, whole) in enumerate(zip(firsts, wholes, strict=True), start=1):
+        torch.testing.assert_close(first.rows([7, 2]), states[layer][[7, 2], 0], atol=1e-5, rtol=1e-5)
+        length = int(tokens.lengths[7])
+        torch.testing.assert_close(whole.rows([7]), states[layer][7, :length], atol=1e-5, rtol=1e-5)
+
+
+def test_states_that_half_precision_cannot_hold_are_kept_in_single_precision():
+    encoder = tiny_encoder("bert")
+    fine = kept_states(encoder, many_tokens(), dtype="float16", first_only=True)
+    assert str(fine[0].kept.dtype) == "float16"
+    with torch.no_grad():
+        encoder.model.encoder.layer[1].output.LayerNorm.bias.fill_(1e5)
+    large = kept_states(encoder, many_tokens(), dtype="float16", first_only=True)
+    assert {str(states.kept.dtype) for states in large} == {"float32"}
+    assert bool(large[1].rows([0]).isfinite().all())
+
+
+def test_a_result_depends_on_the_specification_alone(studied, bench):
+    point = studied.points[1]  # in the study, it came after the first
+    again = run_trial(bench, point.spec)
+    assert again.to_json()["values"] == point.result.to_json()["values"]
+
+
+def made_up(point, task, *, right: dict[str, list[float]], whole: float):
+    """A point whose arms answer these shares of the test rows rightly, layer by layer, the first rows first."""
+    labels = task.test.labels
+
+    def read(share: float) -> dict[str, Any]:
+        count = round(share * len(labels))
+        said = [label if place < count else 1 - label for place, label in enumerate(labels)]
+        return {"metrics": {"accuracy": count / len(labels)}, "predictions": said}
+
+    values = {arm: [read(share) for share in shares] for arm, shares in right.items()}
+    full = read(whole)
+    result = replace(
+        point.result, values=values, metrics={"test": full["metrics"]}, predictions={"test": tuple(full["predictions"])}
+    )
+    return replace(point, result=result)
+
+
+def test_tables_hold_what_made_up_readings_give(studied, task):
+    one, other = studied.points
+    right = {"UNTUNED": [0.5, 1.0, 1.0], "TUNED": [1.0, 1.0, 1.0], "TUNEDORIG": [0.5, 0.5, 0.75]}
+    made = [made_up(one, task, right=right, whole=1.0), made_up(other, task, right=right, whole=1.0)]
+    ask = Ask(encoders=(), tasks=(task,), seeds=2, rows=None, recipe=HEADS, known=None, scores=None)
+    layers, summary = (table.records() for table in STUDIES["truncate"].tables(ask, made))
+    by_place = {(row["arm"], row["layer"]): row for row in layers}
+
+    lowest = by_place["UNTUNED", 1]
+    half = 100 * round(0.5 * len(task.test.labels)) / len(task.test.labels)
+    assert (lowest["mean"], lowest["minus_full"]) == (pytest.approx(half), pytest.approx(half - 100))
+    assert lowest["rows_low"] < half - 100 < lowest["rows_high"] < 0
+    assert (lowest["non_inferior"], by_place["UNTUNED", 2]["non_inferior"]) == (False, True)
+    assert by_place["majority", None]["mean"] == pytest.approx(
+        100 * max(task.test.labels.count(label) for label in (0, 1)) / len(task.test.labels), abs=15
+    )
+    assert (summary[0]["can_go_untuned"], summary[0]["can_go_tuned"]) == (1, 2)
+    # The upper half of three layers is 2 and 3.
+    orig = [by_place["TUNEDORIG", layer]["mean"] for layer in (2, 3)]
+    assert summary[0]["tuned_minus_orig"] == pytest.approx(100 - sum(orig) / 2, rel=1e-4)
+
+
+def test_counting_stops_at_the_first_cut_that_is_not_shown_to_be_harmless(studied, task):
+    right = {"UNTUNED": [1.0, 0.5, 1.0], "TUNED": [0.5, 0.5, 1.0], "TUNEDORIG": [0.5, 0.5, 0.5]}
+    made = [made_up(point, task, right=right, whole=1.0) for point in studied.points]
+    ask = Ask(encoders=(), tasks=(task,), seeds=2, rows=None, recipe=HEADS, known=None, scores=None)
+    (summary,) = STUDIES["truncate"].tables(ask, made)[1].records()
+    assert (summary["can_go_untuned"], summary["can_go_tuned"]) == (0, 0)

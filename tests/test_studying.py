@@ -1,0 +1,268 @@
+"""A study's folder: what is asked is taken down, what is finished stays, and what goes wrong is one line."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from contextlib import closing
+
+import pytest
+from tests.race_tools import write_rows
+from tests.studies.study_tools import run_quickly, save_tiny
+
+from frostline.errors import OptionError, UserError
+from frostline.records import TrialResult
+from frostline.results import read_tables, read_trials, write_trials
+from frostline.runner.executors import Here
+from frostline.runner.materials import Bench
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A finished study of the lower layers, and the folder that its encoder and data lie in."""
+    folder = tmp_path_factory.mktemp("finished")
+    return run_quickly("freeze", folder, layers=2), folder
+
+
+def test_the_folder_holds_the_specification_trials_tables_and_where_it_comes_from(finished):
+    found, _ = finished
+    asked = json.loads((found.folder / "study.json").read_text())
+    assert (asked["study"], asked["seeds"], asked["options"]["step"]) == ("freeze", 2, 3)
+    assert json.loads((found.folder / "frostline.json").read_text())["kind"] == "study"
+    assert [table.name for table in read_tables(found.folder)] == ["quality", "share"]
+    assert tuple(read_tables(found.folder)) == found.tables
+    assert len(read_trials(found.folder).rows) == len({point.spec.id for point in found.points})
+    assert not (found.folder / "trials").exists()  # what trials keep while they run is gone
+
+
+@pytest.mark.parametrize(
+    ("changed", "difference"),
+    [
+        ({"seeds": 3}, "seeds 2 there, 3 here"),
+        ({"rows": 50}, "rows 300 there, 50 here"),
+        ({"options": {"step": 2}}, "options step 3 there, 2 here"),
+        ({"recipe": {"epochs": 2, "batch": 16}}, "recipe epochs 1 there, 2 here"),
+    ],
+)
+def test_a_folder_made_with_another_specification_is_refused_with_the_difference(finished, changed, difference):
+    found, folder = finished
+    before = (found.folder / "study.json").read_text()
+    with pytest.raises(OptionError) as error:
+        run_quickly("freeze", folder, **changed)
+    assert difference in str(error.value)
+    assert "another --output" in str(error.value)
+    assert (found.folder / "study.json").read_text() == before
+
+
+def test_other_data_in_the_same_folder_are_refused(finished, tmp_path):
+    found, folder = finished
+    with pytest.raises(OptionError, match="tasks letters"):
+        run_quickly("freeze", folder, tasks=[str(write_rows(tmp_path / "letters.csv", 90))])
+
+
+def test_a_folder_with_something_else_in_it_is_refused(tmp_path):
+    (tmp_path / "freeze").mkdir()
+    (tmp_path / "freeze" / "thesis.txt").write_text("mine")
+    with pytest.raises(OptionError, match="is no study's folder, and not empty"):
+        run_quickly("freeze", tmp_path, layers=2)
+    assert (tmp_path / "freeze" / "thesis.txt").read_text() == "mine"
+
+
+def test_a_file_in_place_of_the_folder_is_refused(tmp_path):
+    (tmp_path / "freeze").write_text("mine")
+    with pytest.raises(OptionError, match="is a file"):
+        run_quickly("freeze", tmp_path, layers=2)
+
+
+def test_two_processes_cannot_run_a_study_in_one_folder(finished):
+    found, folder = finished
+    with (found.folder / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(UserError, match="another process is running this study"):
+            run_quickly("freeze", folder)
+    run_quickly("freeze", folder)  # and once that one is gone, it can
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"seeds": 0}, "seeds 0: must be 1 or more"),
+        ({"rows": 0}, "rows 0: must be 1 or more"),
+        ({"options": {"stpe": 2}}, "unknown option 'stpe' (did you mean step?)"),
+        ({"options": {"step": "two"}}, "option step 'two' must be a whole number"),
+        ({"protocol": "papper"}, "unknown protocol 'papper'"),
+    ],
+)
+def test_a_mistake_is_one_line_before_anything_is_written(tmp_path, given, message):
+    with pytest.raises(UserError) as error:
+        run_quickly("freeze", tmp_path, layers=2, **given)
+    assert message in str(error.value)
+    assert not (tmp_path / "freeze").exists()
+
+
+def test_an_unknown_study_or_task_has_a_suggestion(tmp_path):
+    with pytest.raises(OptionError, match=r"unknown study 'freez' \(did you mean freeze\?\)"):
+        run_quickly("freez", tmp_path, layers=2)
+    with pytest.raises(UserError, match="sst2"):
+        run_quickly("freeze", tmp_path, layers=2, tasks=["glue/sst3"])
+
+
+def test_the_same_task_or_encoder_twice_is_refused(finished):
+    _, folder = finished
+    with pytest.raises(OptionError, match="task letters: was given twice"):
+        run_quickly("freeze", folder, tasks=[str(folder / "letters.csv")] * 2)
+    with pytest.raises(OptionError, match="was given twice"):
+        run_quickly("freeze", folder, encoders=[str(folder / "tiny")] * 2)
+
+
+class Failing:
+    """An executor of which every trial of one seed fails until it is mended."""
+
+    def __init__(self, materials, is_mended=False):
+        self.inner, self.is_mended = Here(Bench(materials=materials)), is_mended
+        self.ran = []
+
+    def run(self, specs):
+        for spec, result in self.inner.run(specs):
+            self.ran.append(spec.id)
+            lost = spec.recipe.seed == 1 and not self.is_mended
+            yield spec, TrialResult(status="failed", reason="the loss is nan") if lost else result
+
+    def close(self):
+        pass
+
+
+def test_failed_trials_are_counted_said_and_run_again_only_where_that_is_asked(finished, tmp_path):
+    _, folder = finished
+    made = []
+
+    def failing(is_mended):
+        return lambda materials: made.append(Failing(materials, is_mended)) or made[-1]
+
+    given = {"encoders": [str(folder / "tiny")], "tasks": [str(folder / "letters.csv")]}
+    found = run_quickly("freeze", tmp_path, executor=failing(False), **given)
+    assert len(found.failed) == 1  # of the other seed, nothing can follow from a full tuning that failed
+    assert "seed 1: the loss is nan" in found.failed[0]
+    rows = found.tables[0].records()
+    assert [row["failed"] for row in rows] == [0] * len(rows)
+    again = run_quickly("freeze", tmp_path, executor=failing(True), **given)
+    assert made[-1].ran == []
+    assert again.failed == found.failed
+    mended = run_quickly("freeze", tmp_path, executor=failing(True), retry_failed=True, **given)
+    assert mended.failed == ()
+    assert len(made[-1].ran) == len({point.spec.id for point in mended.points if point["seed"] == 1})
+
+
+def test_the_paper_protocol_is_labelled_optimistic(finished, tmp_path):
+    _, folder = finished
+    given = {"encoders": [str(folder / "tiny")], "tasks": [str(folder / "letters.csv")]}
+    found = run_quickly("freeze", tmp_path, protocol="paper", **given)
+    assert any("optimistic" in note for note in found.tables[0].notes)
+    for point in found.points:
+        assert point.result.metrics["validation"] == point.result.metrics["test"]
+
+
+def test_it_says_how_many_trials_and_how_long_before_it_starts(finished, tmp_path):
+    _, folder = finished
+    said = []
+    given = {"encoders": [str(folder / "tiny")], "tasks": [str(folder / "letters.csv")]}
+    run_quickly("freeze", tmp_path, estimate=True, announce=said.append, **given)
+    assert said[0].startswith("2 of 2 trials to run: about ")
+    assert " to " in said[0].split("about ")[1]
+
+
+# Results -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("suffix", ["csv", "json", "parquet"])
+def test_trials_are_exported_whole(finished, tmp_path, suffix):
+    found, _ = finished
+    path = tmp_path / f"trials.{suffix}"
+    assert write_trials(found.folder, path) == len({point.spec.id for point in found.points})
+    if suffix == "json":
+        by_id = {one["id"]: one for one in json.loads(path.read_text())}
+        for point in found.points:
+            assert by_id[point.spec.id]["result"] == point.result.to_json()
+        return
+    import pandas as pd
+
+    frame = (pd.read_csv if suffix == "csv" else pd.read_parquet)(path).set_index("id")
+    for point in found.points:
+        assert frame.loc[point.spec.id, "test_accuracy"] == pytest.approx(
+            point.result.metrics["test"]["accuracy"], rel=1e-5
+        )
+        assert frame.loc[point.spec.id, "seed"] == point["seed"]
+
+
+def test_an_export_to_something_else_and_a_folder_without_trials_are_refused(finished, tmp_path):
+    found, _ = finished
+    with pytest.raises(OptionError, match=r"must end in \.csv, \.json or \.parquet"):
+        write_trials(found.folder, tmp_path / "trials.xlsx")
+    with pytest.raises(OptionError, match="holds no trials"):
+        read_trials(tmp_path)
+    with pytest.raises(OptionError, match="there is no such folder"):
+        read_tables(tmp_path / "nowhere")
+
+
+# Kills ---------------------------------------------------------------------------------------------------------------
+
+
+def recorded(folder):
+    """Every finished trial and when it was recorded: one that ran twice would have a later time."""
+    path = folder / "store.sqlite"
+    if not path.exists():
+        return {}
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as file:
+        try:
+            return dict(file.execute("SELECT id, result FROM trials").fetchall())
+        except sqlite3.Error:
+            return {}
+
+
+def kill_and_go_on(command, folder, *, kills, trials, draw):
+    """Start the study, kill it again and again after a few more trials, and let it end at last."""
+    known = {}
+    for number in range(kills):
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        wanted = min(trials - 1, len(known) + draw.randrange(0, max(1, 2 * trials // kills)))
+        while process.poll() is None and len(recorded(folder)) < wanted:
+            time.sleep(0.02)
+        time.sleep(draw.random() * 0.3)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        now = recorded(folder)
+        assert {key: now.get(key) for key in known} == known, f"kill {number} lost or repeated a finished trial"
+        known = now
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    now = recorded(folder)
+    assert {key: now.get(key) for key in known} == known
+    return now
+
+
+@pytest.mark.parametrize(
+    ("kills", "seeds", "workers"),
+    [(3, 3, 2), pytest.param(20, 20, 2, marks=pytest.mark.slow), pytest.param(20, 20, 1, marks=pytest.mark.slow)],
+)
+def test_a_study_that_is_killed_again_and_again_loses_nothing_and_ends_with_the_same_tables(
+    tmp_path, kills, seeds, workers
+):
+    encoder, data = save_tiny(tmp_path / "tiny", layers=2), write_rows(tmp_path / "letters.csv", 100)
+    whole = run_quickly("freeze", tmp_path, seeds=seeds)
+    command = [
+        sys.executable, "-m", "frostline", "study", "freeze", "--quick", "--encoder", str(encoder),
+        "--tasks", str(data), "--seeds", str(seeds), "--epochs", "1", "--batch", "16", "--no-cache",
+        "--workers", str(workers), "--output", str(tmp_path / "killed"), "--no-estimate",
+    ]  # fmt: skip
+    trials = len({point.spec.id for point in whole.points})
+    found = kill_and_go_on(command, tmp_path / "killed", kills=kills, trials=trials, draw=random.Random(kills))
+    assert len(found) == trials
+    for table in whole.tables:
+        written = (tmp_path / "killed" / "tables" / f"{table.name}.csv").read_bytes()
+        assert written == (tmp_path / "freeze" / "tables" / f"{table.name}.csv").read_bytes()
