@@ -161,6 +161,16 @@ def test_undefined_layers_are_left_out():
     assert agreement_over_layers([None, 1.0, 1.0, 1.0], [0.0, 2.0, 4.0, 6.0]) == {"layers": 3}
 
 
+def test_scores_that_need_more_rows_are_left_out_and_the_others_are_there(tmp_path):
+    few = run_quickly("probing", tmp_path, rows=120, options={"scores": "cca,variability"}, seeds=1)
+    assert few.failed == ()
+    assert set(curves(few, PRETRAINED, 0)) == {"cca", "variability"}
+    assert set(curves(few, HELD_OUT, 0)) == {"variability"}
+    (note,) = the_point(few, HELD_OUT, 0).result.values["left_out"]
+    assert note.startswith("cca left out: ")
+    assert any(note in line for line in few.tables[0].notes)
+
+
 def test_training_lasts_no_longer_than_the_recipe_or_the_option_says(tmp_path):
     given = {"options": {"scores": "change", "epochs": 2}, "seeds": 1}
     long = run_quickly("probing", tmp_path, recipe={"epochs": 9, "batch": 64}, **given)

@@ -30,7 +30,7 @@ from frostline.tasks import load_task
 from frostline.tuning import Settings, execute, tunable_for
 from frostline.workshop import Workshop
 
-# A falling rate and a rise at the start, as papers have them: epochs of one run are not runs of fewer epochs then.
+# A constant rate from the first step on: an epoch of a longer run is then the end of a shorter one.
 RECIPE = {"epochs": 2, "batch": 16, "learning_rate": 1e-3, "schedule": "constant", "warmup": 0.0}
 OPTIONS = {"epochs": "0,1,2", "examples": 20, "rows": "10,20,40", "heads": 2, "draws": 2}
 
@@ -81,7 +81,7 @@ WEIGHTS = {
 
 @pytest.fixture(scope="module")
 def tuned(workshop):
-    recipe = Recipe(**{**RECIPE, "epochs": 1, "select": "last"}, threads=1, seed=0)  # type: ignore[arg-type]
+    recipe = Recipe(**{**RECIPE, "epochs": 1, "select": "last"}, threads=1, seed=0)
     return execute(workshop, Plan.full(4), recipe, settings=Settings(test=False)).tunable
 
 
@@ -256,6 +256,7 @@ def test_values_and_choices_are_ranked_too(tmp_path, kind):
     [
         ({"label": "wrong"}, "option label 'wrong' must be one of expected, true, sampled"),
         ({"norm": "wrong"}, "option norm 'wrong' must be one of frobenius, trace, mean"),
+        ({"epochs": "7,9"}, "option epochs '7,9' must have one within the recipe's 1"),
         ({"epochs": "two"}, "option epochs 'two' must be whole numbers from 0"),
         ({"rows": "1,5"}, "option rows '1,5' must be whole numbers from 2"),
         ({"heads": 0}, "1 head"),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -64,7 +65,7 @@ def hugging_face_states(encoder, task) -> np.ndarray:
 def numpy_cka(one: np.ndarray, two: np.ndarray, *, unbiased: bool) -> float:
     """Song's estimator of HSIC as it is printed, with the texts-by-texts matrices; or the paper's."""
 
-    def hsic(first, second) -> float:
+    def hsic(first: np.ndarray, second: np.ndarray) -> float:
         k, l = first @ first.T, second @ second.T  # noqa: E741
         n = len(k)
         if not unbiased:
@@ -76,7 +77,7 @@ def numpy_cka(one: np.ndarray, two: np.ndarray, *, unbiased: bool) -> float:
         apart = (ones @ k @ ones) * (ones @ l @ ones) / ((n - 1) * (n - 2))
         return float(np.trace(k @ l) + apart - 2 / (n - 2) * ones @ k @ l @ ones) / (n * (n - 3))
 
-    return hsic(one, two) / (hsic(one, one) * hsic(two, two)) ** 0.5
+    return hsic(one, two) / float(np.sqrt(hsic(one, one) * hsic(two, two)))
 
 
 def numpy_matrix(one: np.ndarray, two: np.ndarray, *, unbiased: bool = True) -> np.ndarray:
@@ -177,7 +178,7 @@ def test_a_tuned_final_norm_counts():
 
 
 def test_tables_hold_what_made_up_matrices_give(studied, task):
-    def matrices(near: float, far: float, top: float) -> dict[str, list[list[float | None]]]:
+    def matrices(near: float, far: float, top: float) -> dict[str, Any]:
         blocks = [[1.0, near, far], [near, 1.0, far], [far, far, 1.0]]
         flat = [[1.0, 0.5, 0.5], [0.5, 1.0, 0.5], [0.5, 0.5, 1.0]]
         against = [[0.9, 0.9, 0.9], [0.9, 0.9, 0.9], [0.1, None, top]]

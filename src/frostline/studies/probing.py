@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import cast
 
 from frostline import folders
 from frostline.encoder import Encoder
-from frostline.errors import OptionError
+from frostline.errors import MeasureError, OptionError
 from frostline.measured_rows import Rows
 from frostline.measurement import EXAMPLES, measure
 from frostline.records import LayerScores, Plan, TrialResult, TrialSpec
@@ -26,6 +27,7 @@ Curve = Sequence[float | None]  # over layers 0..L
 PROBES = ("probe.linear", "probe.head")
 PRETRAINED, HELD_OUT, TUNED = "pretrained", "pretrained, held-out rows", "tuned"
 _ROWS = ("validation", "test")
+_QUICK_SCORES = "variability,variability.crossfit,cca,rank,information,label_similarity,probe.linear,probe.head"
 _ALMOST = 1 - 1e-9  # a perfect correlation is infinite on the z scale
 
 
@@ -59,12 +61,12 @@ def _with_fewer_rows(bench: Bench, spec: TrialSpec) -> Task:
 
 
 def _measured(encoder: Encoder, task: Task, spec: TrialSpec) -> LayerScores:
+    """The scores asked for, without those that these rows do not allow."""
     wanted = str(spec.options["scores"])
-    return measure(
+    ask = partial(
+        measure,
         encoder,
         task,
-        # One word: scores that these rows do not allow are left out, and the others are there.
-        scores="all" if wanted == "all" else [name.strip() for name in wanted.split(",")],
         examples=int(spec.options["examples"]),
         rows=cast(Rows, spec.options["rows"]),
         max_length=spec.recipe.max_length,
@@ -72,6 +74,28 @@ def _measured(encoder: Encoder, task: Task, spec: TrialSpec) -> LayerScores:
         similarity=False,
         seed=spec.recipe.seed,
     )
+    if wanted == "all":
+        return ask(scores="all")
+    names = [name.strip() for name in wanted.split(",")]
+    try:
+        return ask(scores=names)
+    except MeasureError:
+        return _one_by_one(ask, names)
+
+
+def _one_by_one(ask: Callable[..., LayerScores], names: Sequence[str]) -> LayerScores:
+    """The scores that can be had: one that needs more rows must not take the others with it."""
+    found: list[LayerScores] = []
+    notes = []
+    for name in names:
+        try:
+            found.append(ask(scores=[name]))
+        except MeasureError as error:
+            notes.append(f"{name} left out: {error}")
+    if not found:
+        raise MeasureError(notes[0])
+    scores = {name: score for one in found for name, score in one.scores.items()}
+    return replace(found[0], scores=scores, notes=(*found[0].notes, *notes))
 
 
 # The tables ----------------------------------------------------------------------------------------------------------
@@ -240,8 +264,8 @@ def best_layer(curve: Curve, *, better: str) -> int | None:
     tables=_tables,
     tasks=("glue/cola", "glue/mnli", "glue/mrpc", "glue/qnli", "glue/qqp", "glue/sst2"),
     seeds=5,
-    recipe={"batch": 8, "epochs": 20, "learning_rate": 1e-5, "warmup": 0.06, "dropout": 0.1},
-    quick={"epochs": 3},
+    recipe={"batch": 8, "epochs": 20, "warmup": 0.06, "dropout": 0.1},
+    quick={"scores": _QUICK_SCORES, "epochs": 2},
     quick_seeds=2,
 )
 def probing(
@@ -257,10 +281,12 @@ def probing(
     Every layer score and two probes, an exact linear one and the family's own head, at every layer: of the pretrained
     encoder on training rows, and of the fully fine-tuned one on rows that it was not tuned on, since it knows those by
     heart. The pretrained encoder is measured on the same held-out rows too, so that what moves is due to fine-tuning.
+    Unless the recipe has a learning rate, it is the highest of the paper's, made to suit the encoder's width.
 
     Options: `scores`, all of them, or names with commas between (the probes among them, for there to be an agreement);
-    `examples`, rows that are measured at most; `held_out`, the rows on which the tuned encoder is measured, validation
-    or test; `epochs`, after how many fine-tuning ends at the latest.
+    those that need more rows than there are get left out; `examples`, rows that are measured at most; `held_out`, the
+    rows on which the tuned encoder is measured, validation or test; `epochs`, after how many fine-tuning ends at the
+    latest.
     """
     if held_out not in _ROWS:
         raise OptionError(f"study probing: option held_out {held_out!r} must be one of {', '.join(_ROWS)}")
@@ -270,15 +296,18 @@ def probing(
         TUNED: (held_out, True),
     }
     for encoder, task in ask.pairs():
+        # The highest of the paper's rates for full fine-tuning, which are for a width of 1,024.
+        rate = ask.recipe.learning_rate or round(2e-5 * 1024 / encoder.width, 7)
         for seed in range(ask.seeds):
             for arm, (rows, is_tuned) in arms.items():
                 yield ask.point(
                     encoder,
                     task,
-                    Plan.full(encoder.depth),
+                    Plan.full(encoder.depth) if is_tuned else Plan(layers=(), head=encoder.depth),
                     arm=arm,
                     seed=seed,
                     kind="probing",
                     options={"scores": scores, "examples": examples, "rows": rows, "tuned": is_tuned},
-                    epochs=min(epochs, ask.recipe.epochs),
+                    learning_rate=rate,
+                    epochs=min(epochs, ask.recipe.epochs) if is_tuned else 1,
                 )

@@ -344,6 +344,10 @@ def ranking(
     _check_word("norm", norm, NORMS)
     said = {"label": label, "norm": norm}
     at = [epoch for epoch in _whole_numbers("epochs", epochs, least=0) if epoch <= ask.recipe.epochs]
+    if not at:
+        raise OptionError(
+            f"study ranking: option epochs {epochs!r} must have one within the recipe's {ask.recipe.epochs}"
+        )
     if examples < 2 or heads < 1 or draws < 1:
         raise OptionError("study ranking: needs 2 examples, 1 head and 1 draw at least")
     for encoder, task in ask.pairs():
@@ -352,14 +356,14 @@ def ranking(
         for seed in range(ask.seeds):
             options = {"epochs": at, "examples": min(examples, have), **said}
             yield ask.point(encoder, task, plan, arm=TUNING, seed=seed, kind="ranking.tuning", options=options,
-                            epochs=max(1, *at, 0), labels={"rows": have, "head": seed})  # fmt: skip
+                            epochs=max(1, *at), labels={"rows": have, "head": seed})  # fmt: skip
         sizes = dict.fromkeys(min(count, have) for count in _whole_numbers("rows", rows, least=2))
         for size in sizes:
             for head in range(heads):
                 for draw in range(draws):
-                    yield ask.point(encoder, task, plan, arm=ROWS, seed=draw, kind="ranking.start",
-                                    options={"examples": size, "head": head, **said},
-                                    labels={"rows": size, "head": head})  # fmt: skip
+                    yield ask.point(encoder, task, Plan(layers=(), head=encoder.depth), arm=ROWS, seed=draw,
+                                    kind="ranking.start", options={"examples": size, "head": head, **said},
+                                    epochs=1, labels={"rows": size, "head": head})  # fmt: skip
 
 
 def _check_word(option: str, given: str, known: Sequence[str]) -> None:

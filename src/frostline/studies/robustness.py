@@ -289,10 +289,11 @@ def robustness(ask: Ask, *, imbalance_rows: int = 0, sizes: str = "paper") -> It
                 yield ask.point(
                     encoder,
                     task,
-                    Plan.full(encoder.depth),
+                    Plan(layers=(), head=encoder.depth),
                     arm=arm,
                     seed=seed,
                     kind="robustness",
+                    epochs=1,
                     options={"settings": {setting.name: list(setting.counts) for setting in settings}},
                 )
 

@@ -205,14 +205,14 @@ def _mean_drop(drops: Mapping[Span, float], length: int, bottom: int, top: int) 
     tables=_tables,
     tasks=("glue/sst2", "glue/mrpc", "glue/cola", "glue/stsb"),
     seeds=3,
-    recipe={"batch": 8, "epochs": 3, "warmup": 0.1},
+    recipe={"batch": 16, "epochs": 3, "warmup": 0.1},
     quick={"rate": 5e-5},
 )
 def skip(ask: Ask, *, rate: float = 1e-5) -> Iterator[Point]:
     """Which layers can a tuned model do without, when a span of them is left out and nothing trained again?
 
     Every contiguous span of layers but the whole encoder is taken out of a fully tuned model, and the shortened model
-    judged as it is. The paper trains 10,000 steps in batches of 4; here it is 3 epochs in batches of 8.
+    judged as it is. The paper trains 10,000 steps in batches of 4; here it is 3 epochs in batches of 16.
 
     Options: `rate`, the learning rate for encoders of width 768, the paper's unless set; narrower ones get a higher one
     in proportion, and a rate in the recipe goes before it.

@@ -141,11 +141,11 @@ def kept_states(encoder: Encoder, tokens: Tokens, *, dtype: DType, first_only: b
             shape = (int(states.lengths.sum()), encoder.width)
             states.kept = np.memmap(file, dtype=dtype, mode="w+", shape=shape)
     for texts, found in compute(made):
+        places = np.concatenate([np.r_[made[0].place(int(text))] for text in texts])
         for states, batch in zip(made, found, strict=True):
             values = rounded(batch, dtype)
             if str(values.dtype) != f"torch.{dtype}":
                 return kept_states(encoder, tokens, dtype="float32", first_only=first_only)
-            places = np.concatenate([np.r_[states.place(int(text))] for text in texts])
             assert states.kept is not None  # noqa: S101 (allocated above)
             states.kept[places] = values.cpu().numpy()
     return made
@@ -240,7 +240,7 @@ def _tuned_minus_orig(task: Task, point: Measured, depth: int) -> float:
     tables=_tables,
     tasks=("glue/sst2", "glue/mrpc", "glue/cola", "glue/stsb"),
     seeds=3,
-    recipe={"batch": 8, "epochs": 3, "warmup": 0.1},
+    recipe={"batch": 16, "epochs": 3, "warmup": 0.1},
     quick={"rate": 5e-5, "head_epochs": 5},
 )
 def truncate(ask: Ask, *, rate: float = 1e-5, head_rate: float = 1e-3, head_epochs: int = 10) -> Iterator[Point]:
@@ -248,7 +248,7 @@ def truncate(ask: Ask, *, rate: float = 1e-5, head_rate: float = 1e-3, head_epoc
 
     A fully tuned model is read at every layer: by its own head as it is, and by a fresh head that is trained on its
     frozen states. The same fresh heads on the pretrained model's states say what tuning the states was worth. The paper
-    trains 10,000 steps in batches of 4; here it is 3 epochs in batches of 8.
+    trains 10,000 steps in batches of 4; here it is 3 epochs in batches of 16.
 
     Options: `rate`, the learning rate for encoders of width 768, the paper's unless set; narrower ones get a higher one
     in proportion, and a rate in the recipe goes before it; `head_rate` and `head_epochs`, how fresh heads train.

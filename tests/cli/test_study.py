@@ -1,0 +1,126 @@
+"""`frostline study` and `frostline results` as a user sees them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from tests.race_tools import write_rows
+from tests.studies.study_tools import save_tiny
+
+from frostline.cli import run
+from frostline.studies import STUDIES
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("study")
+    return str(save_tiny(folder / "tiny", layers=2)), str(write_rows(folder / "letters.csv", 90))
+
+
+@pytest.fixture(scope="module")
+def arguments(made, tmp_path_factory):
+    """A quick study of one seed."""
+    encoder, data = made
+    output = str(tmp_path_factory.mktemp("out") / "study")
+    return ["study", "freeze", "--quick", "--encoder", encoder, "--tasks", data, "--seeds", "1", "--epochs", "1",
+            "--no-cache", "--no-estimate", "--output", output]  # fmt: skip
+
+
+def test_a_study_prints_its_tables_and_where_they_lie_and_goes_on_where_it_was(arguments, capsys):
+    assert run(arguments) == 0
+    first = capsys.readouterr().out
+    assert "Quality by the number of frozen layers" in first
+    assert "1 of 1 trials to run" in first
+    assert "always saying the most frequent answer" in first
+    assert f"trials:  frostline results {arguments[-1]}" in first
+    assert run(arguments) == 0
+    again = capsys.readouterr().out
+    assert "trials to run" not in again
+    assert again in first  # the same tables
+
+
+def test_json_is_one_object_with_the_tables(arguments, capsys):
+    run(arguments)
+    capsys.readouterr()
+    assert run([*arguments, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["study"], found["trials"], found["failed"]) == ("freeze", 2, [])
+    assert [table["name"] for table in found["tables"]] == ["quality", "share"]
+
+
+def test_results_prints_the_tables_or_the_trials_and_exports(arguments, capsys, tmp_path):
+    run(arguments)
+    capsys.readouterr()
+    assert run(["results", arguments[-1]]) == 0
+    assert "Quality by the number of frozen layers" in capsys.readouterr().out
+    assert run(["results", arguments[-1], "--trials"]) == 0
+    assert "2 trials" in capsys.readouterr().out
+    assert run(["results", arguments[-1], "--export", str(tmp_path / "trials.csv")]) == 0
+    assert "2 trials written to" in capsys.readouterr().out
+    assert len((tmp_path / "trials.csv").read_text().splitlines()) == 3
+    assert run(["results", str(tmp_path)]) == 2
+    assert "holds no trials" in capsys.readouterr().err
+
+
+def test_the_list_has_every_study_with_its_paper_and_question(capsys):
+    for arguments in (["study"], ["study", "--list"]):
+        assert run(arguments) == 0
+        out = capsys.readouterr().out
+        for name, one in STUDIES.items():
+            assert name in out
+            assert one.question[:40] in out
+    assert run(["study", "--list", "--json"]) == 0
+    assert {one["name"] for one in json.loads(capsys.readouterr().out)["studies"]} == set(STUDIES)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"freeze": "freze"}, "unknown study 'freze' (did you mean freeze?)"),
+        ({"--seeds": "0"}, "seeds 0: must be 1 or more"),
+        ({"--rows": "0"}, "rows 0: must be 1 or more"),
+        ({"--option": "step"}, "--option 'step': must look like name=value"),
+        ({"--option": "stepp=2"}, "unknown option 'stepp' (did you mean step?)"),
+        ({"--tasks": "glue/sst9"}, "sst9"),
+        ({"--workers": "0"}, "--workers 0: must be 1 or more"),
+        ({"--protocol": "none"}, "unknown protocol 'none'"),
+        ({"--epochs": "0"}, "recipe epochs 0"),
+    ],
+)
+def test_a_mistake_is_one_line(arguments, changed, message, capsys, tmp_path):
+    given = [*arguments[:-1], str(tmp_path / "out")]
+    for flag, value in changed.items():
+        if flag == "freeze":
+            given[1] = value
+        elif flag in given:
+            given[given.index(flag) + 1] = value
+        else:
+            given += [flag, value]
+    assert run(given) == 2
+    told = capsys.readouterr()
+    assert message in told.err
+    assert told.err.count("\n") == 1
+    assert not (tmp_path / "out" / "store.sqlite").exists()
+
+
+def test_a_folder_with_another_specification_is_refused_with_the_difference(arguments, capsys):
+    run(arguments)
+    capsys.readouterr()
+    given = list(arguments)
+    given[given.index("--seeds") + 1] = "2"
+    assert run(given) == 2
+    assert "seeds 1 there, 2 here" in capsys.readouterr().err
+
+
+def test_a_study_of_which_trials_failed_ends_with_3_and_says_which(made, tmp_path, capsys):
+    encoder, data = made
+    given = ["study", "reinitialise", "--quick", "--encoder", encoder, "--tasks", data, "--seeds", "1", "--epochs", "1",
+             "--option", "width=1", "--no-cache", "--no-estimate", "--output", str(tmp_path / "out"),
+             "--option", "new_layer_rate=1e38"]  # fmt: skip
+    assert run(given) == 3
+    told = capsys.readouterr()
+    assert "trials failed, the first:" in told.err
+    assert "--retry-failed" in told.err
+    assert run(["results", str(tmp_path / "out"), "--trials"]) == 0
+    assert "failed" in capsys.readouterr().out
