@@ -13,7 +13,7 @@ INSTALL := $(BIN)/python -m pip install --disable-pip-version-check -c constrain
 STAMP := .venv/.set-up-$(shell (pwd; cat pyproject.toml constraints.txt) | cksum | cut -d' ' -f1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup embedded demo test test-slow check format bench-measure bench-cost bench-regret bench-time bench-tune clean distclean
+.PHONY: help setup embedded demo test test-slow test-studies docs check format bench-measure bench-cost bench-regret bench-skip bench-time bench-tune clean distclean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,10 +24,16 @@ demo: $(STAMP) embedded ## Run the main job on the embedded default
 	$(BIN)/frostline run --overwrite
 
 test: $(STAMP) embedded ## Run the default tests, without network
-	$(BIN)/python -m pytest -m "not slow" -n $(JOBS)
+	$(BIN)/python -m pytest -m "not slow and not studies" -n $(JOBS)
 
 test-slow: $(STAMP) embedded ## Run the tests that take minutes
 	$(BIN)/python -m pytest -m slow -n $(JOBS)
+
+test-studies: $(STAMP) embedded ## Run every study at its quick size on the embedded default: up to an hour
+	$(BIN)/python -m pytest -m studies -n $(JOBS)
+
+docs: $(STAMP) ## Write the parts of the docs that are made from the code
+	$(BIN)/python -m frostline.report.studies_page docs/studies.md
 
 check: $(STAMP) ## Lint, check the format and the types
 	$(BIN)/ruff check .
@@ -51,6 +57,9 @@ bench-regret: $(STAMP) embedded ## Compare the race's choices with an exhaustive
 
 bench-time: $(STAMP) embedded ## Time run against full fine-tuning at equal quality: hours, resumable (GLUE=folder)
 	$(BIN)/python bench/time_to_quality.py $(GLUE) bench/results/time_to_quality.jsonl
+
+bench-skip: $(STAMP) embedded ## Time skipping every span of layers against separate forwards (GLUE=folder)
+	$(BIN)/python bench/skip.py $(GLUE)
 
 bench-tune: $(STAMP) embedded ## Time tuning against the Hugging Face Trainer (GLUE=folder of official files)
 	$(BIN)/python bench/tune.py $(GLUE)

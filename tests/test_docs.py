@@ -9,6 +9,7 @@ import pytest
 
 from frostline.families import FAMILIES
 from frostline.methods import METHODS
+from frostline.report.studies_page import MARK, studies_markdown
 from frostline.strategies import STRATEGIES
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -32,6 +33,11 @@ def test_the_page_on_tuning_lists_every_strategy_and_method():
         assert f"| `{name}` | {options} | {method.learning_rate:g} | {kind} | {method.summary} |" in page
 
 
+def test_the_page_on_studies_is_what_the_registry_says():
+    page = (ROOT / "docs" / "studies.md").read_text()
+    assert page.partition(MARK)[2].strip() == studies_markdown().strip(), "run `make docs`"
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_between_pages_lead_somewhere(page):
     for target in re.findall(r"\]\((?!https?://)([^)#]+)", page.read_text()):
@@ -43,8 +49,21 @@ def test_every_flag_that_a_page_names_exists(page, capsys):
     from frostline.cli import run
 
     known = set()
-    for command in ("run", "plan", "measure", "tune", "predict", "evaluate", "cache", "encoders", "tasks"):
+    for command in (
+        "run",
+        "plan",
+        "measure",
+        "tune",
+        "predict",
+        "evaluate",
+        "cache",
+        "encoders",
+        "tasks",
+        "study",
+        "results",
+    ):
         run([command, "--help"])
         known |= set(re.findall(r"--[a-z][a-z-]+", capsys.readouterr().out))
-    named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", page.read_text()))
+    ours = "\n".join(line for line in page.read_text().splitlines() if not line.startswith("$ ray "))
+    named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", ours))
     assert named <= known

@@ -75,6 +75,7 @@ def study(
     executor: Callable[[Materials], Executor] | None = None,
     retry_failed: bool = False,
     cache: bool = True,
+    device: str = "cpu",
     estimate: bool = True,
     announce: Callable[[str], None] | None = None,
     progress: Progress | None = None,
@@ -97,6 +98,7 @@ def study(
         executor: runs the trials in place of processes on this machine.
         retry_failed: run trials again that have failed.
         cache: keep frozen states on disk.
+        device: where to compute.
         estimate: time a few steps first, to say how long it will take.
         announce: told what happens, a line each.
         progress: told of every trial.
@@ -112,15 +114,16 @@ def study(
     wanted = tuple(tasks) or (chosen.quick_tasks if quick else chosen.tasks)
     loaded_tasks = [_task(one, protocol=protocol, data_dir=data_dir, quick=quick) for one in wanted]
     _refuse_twins([task.name for task in loaded_tasks], "task")
-    loaded = [one if isinstance(one, Encoder) else load_encoder(one) for one in encoders]
+    loaded = [one if isinstance(one, Encoder) else load_encoder(one, device=device) for one in encoders]
     _refuse_twins([encoder.revision for encoder in loaded], "encoder")
     folder = Path(output) if output is not None else Path(f"frostline-study-{name}")
     base = Recipe(**{"threads": 1, **chosen.recipe, **(recipe or {})})
     materials = Materials(
-        encoders={one.revision: None if one.folder is None else str(one.folder) for one in loaded},
+        encoders={one.revision: _source(given, one) for given, one in zip(encoders, loaded, strict=True)},
         tasks={task.fingerprint: task for task in loaded_tasks},
         folder=folder,
         cache=cache,
+        device=device,
     )
     going = _Going(
         study=chosen,
@@ -282,6 +285,17 @@ def _task(given: Task | str | Path, *, protocol: str, data_dir: str | Path | Non
         name: sample(rows, QUICK_ROWS) for name, rows in (("validation", task.validation), ("test", task.test)) if rows
     }
     return replace(task, **parts, notes=(*task.notes, f"quick: at most {QUICK_ROWS} rows of each split"))  # type: ignore[arg-type]
+
+
+def _source(given: Encoder | str | Path | None, loaded: Encoder) -> str | None:
+    """What other processes and machines load the encoder from: what was given, where that is a name or a folder."""
+    if isinstance(given, Encoder):
+        if loaded.folder is None:
+            raise OptionError(f"{loaded.name}: was changed or made in memory; save it, and give the folder")
+        return str(Path(loaded.folder).absolute())
+    if given is None:
+        return None
+    return str(Path(given).absolute()) if Path(given).is_dir() else str(given)
 
 
 def _refuse_twins(names: Sequence[str], what: str) -> None:

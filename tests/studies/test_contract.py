@@ -11,6 +11,7 @@ from tests.studies.study_tools import run_quickly
 
 from frostline.errors import OptionError
 from frostline.studies import STUDIES
+from frostline.tasks import PRESETS
 
 
 @pytest.fixture(scope="module", params=STUDIES.names())
@@ -58,6 +59,12 @@ def test_it_says_what_it_asks_in_one_line_that_ends_with_a_question_mark(name):
     assert found.paper
     for option in found.defaults:
         assert f"`{option}`" in found.about, f"{name}: the option {option} is not described"
+
+
+@pytest.mark.parametrize("name", STUDIES.names())
+def test_its_tasks_are_presets(name):
+    for task in (*STUDIES[name].tasks, *STUDIES[name].quick_tasks):
+        assert task in PRESETS
 
 
 @pytest.mark.parametrize("name", STUDIES.names())

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
@@ -13,6 +14,8 @@ from frostline.cli import options, screen
 from frostline.errors import Interrupted, OptionError, TrialsFailed
 
 if TYPE_CHECKING:
+    from frostline.runner.executors import Executor
+    from frostline.runner.materials import Materials
     from frostline.studying import Studied
 
 
@@ -56,6 +59,18 @@ def command(
     max_length: options.MaxLength = None,
     workers: Annotated[int, typer.Option(help="Processes that run trials at the same time.")] = 1,
     threads: Annotated[int, typer.Option(help="CPU threads of each trial; results depend on it.")] = 1,
+    on: Annotated[
+        Optional[str],
+        typer.Option(
+            "--on",
+            metavar="ray|ADDRESS",
+            help="Run trials with Ray, here or on the cluster at the address.",
+            show_default="processes on this machine",
+        ),
+    ] = None,
+    cpus_per_trial: Annotated[float, typer.Option(help="Of a node, with --on.")] = 1,
+    gpus_per_trial: Annotated[float, typer.Option(help="Of a node, with --on.")] = 0,
+    device: options.Device = "cpu",
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run trials again that have failed.")] = False,
     cache: Annotated[bool, typer.Option("--cache/--no-cache", help="Keep frozen states on disk.")] = True,
     estimate: Annotated[
@@ -72,10 +87,12 @@ def command(
         _list(as_json=as_json)
         return
     with screen.starting():
+        from frostline.device import use_device
         from frostline.records import TrialResult, TrialSpec
         from frostline.studies import STUDIES
         from frostline.studying import study
     chosen = STUDIES[name]  # a name that is unknown is said before anything is loaded
+    place = use_device(device, threads=None)
     recipe = {"epochs": epochs, "batch": batch, "max_length": max_length, "threads": threads}
     with screen.stages() as tell:
 
@@ -98,6 +115,8 @@ def command(
                 protocol=protocol,
                 data_dir=data_dir,
                 workers=workers,
+                executor=None if on is None else _on_ray(on, cpus_per_trial, gpus_per_trial),
+                device=str(place),
                 retry_failed=retry_failed,
                 cache=cache,
                 estimate=estimate,
@@ -114,6 +133,13 @@ def command(
         raise TrialsFailed(
             f"{len(found.failed)} trials failed, the first: {found.failed[0]}; --retry-failed runs them again"
         )
+
+
+def _on_ray(on: str, cpus: float, gpus: float) -> Callable[[Materials], Executor]:
+    from frostline.runner.on_ray import OnRay
+
+    address = None if on == "ray" else on
+    return lambda materials: OnRay(materials, address=address, cpus=cpus, gpus=gpus)
 
 
 def _options(given: list[str]) -> dict[str, str]:

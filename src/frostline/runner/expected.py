@@ -19,7 +19,7 @@ from frostline.workshop import Workshop
 def expected_seconds(
     specs: Sequence[TrialSpec], encoders: Mapping[str, Encoder], tasks: Mapping[str, Task]
 ) -> tuple[float, float, float]:
-    """The least likely, expected and most likely seconds of all trials together, one after the other.
+    """The lower end, the expected value and the upper end of the seconds of all trials, one after the other.
 
     A few steps are timed on each encoder. What a study does besides tuning, or in place of it, is counted as a trial of
     the same plan.

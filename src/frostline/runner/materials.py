@@ -28,12 +28,14 @@ class Materials:
         tasks: by fingerprint.
         folder: where trials keep their state while they run; None where nothing outlives the process.
         cache: keep frozen states on disk.
+        device: where to compute.
     """
 
     encoders: Mapping[str, str | None]
     tasks: Mapping[str, Task]
     folder: Path | None = None
     cache: bool = True
+    device: str = "cpu"
 
 
 @dataclass(kw_only=True)
@@ -52,7 +54,7 @@ class Bench:
     def encoder(self, revision: str) -> Encoder:
         """The encoder as it was pretrained."""
         if revision not in self.encoders:
-            found = load_encoder(self.materials.encoders[revision])
+            found = load_encoder(self.materials.encoders[revision], device=self.materials.device)
             if found.revision != revision:
                 raise EncoderError(f"{found.name}: is not the model that the study began with; its files have changed")
             self.encoders[revision] = found

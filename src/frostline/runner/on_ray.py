@@ -1,0 +1,94 @@
+"""Trials as Ray tasks, on this machine or on a cluster; results stream back to the one process that records them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from frostline.errors import OptionError, UserError
+from frostline.records import TrialResult, TrialSpec
+from frostline.runner.executors import Finished
+from frostline.runner.materials import Bench, Materials
+
+_RETRIES = 3  # of a trial whose worker or node was lost
+_BENCHES: dict[str, Bench] = {}  # of a worker process, by study
+
+
+class OnRay:
+    """Runs trials as Ray tasks."""
+
+    def __init__(self, materials: Materials, *, address: str | None = None, cpus: float = 1, gpus: float = 0) -> None:
+        """Connect to a cluster, or start Ray on this machine.
+
+        Args:
+            materials: handed to every node once; encoders are loaded there.
+            address: of the cluster's head, as Ray takes it; None starts Ray here, for this study alone.
+            cpus: of a node that a trial takes.
+            gpus: of a node that a trial takes.
+        """
+        try:
+            import ray
+        except ImportError:
+            raise OptionError("--on ray: Ray is not installed; pip install 'frostline[ray]'") from None
+        if cpus < 0 or gpus < 0 or cpus + gpus == 0:
+            raise OptionError(
+                f"--cpus-per-trial {cpus:g}, --gpus-per-trial {gpus:g}: a trial needs something to run on"
+            )
+        self.ray = ray
+        # What a trial keeps while it runs would lie on whichever node it is on: one that is lost starts anew.
+        device = "cuda" if gpus else materials.device
+        self.materials = replace(materials, folder=None, device=device)
+        self.address, self.cpus, self.gpus = address, cpus, gpus
+        self._is_connected = False
+
+    def run(self, specs: Sequence[TrialSpec]) -> Iterator[Finished]:
+        """The trials with their results, each as soon as it is done."""
+        self._connect()
+        task = self.ray.remote(num_cpus=self.cpus, num_gpus=self.gpus, max_retries=_RETRIES)(_run_on_node)
+        waiting = {task.remote(self._shared, self._name, spec.to_json()): spec for spec in specs}
+        while waiting:
+            (done,), _ = self.ray.wait(list(waiting), num_returns=1)
+            spec = waiting.pop(done)
+            yield spec, self._result(done)
+
+    def close(self) -> None:
+        """Leave the cluster; end Ray where it was started here."""
+        if self._is_connected:
+            self.ray.shutdown()
+            self._is_connected = False
+
+    def _connect(self) -> None:
+        if self._is_connected:
+            return
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        options: dict[str, Any] = {"log_to_driver": False, "configure_logging": False, "ignore_reinit_error": True}
+        if self.address is None:
+            options |= {"include_dashboard": False, "_node_ip_address": "127.0.0.1", "num_cpus": os.cpu_count()}
+        try:
+            self.ray.init(address=self.address, **options)
+        except (ConnectionError, ValueError, RuntimeError) as error:
+            reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+            raise UserError(f"--on {self.address or 'ray'}: Ray cannot be reached ({reason})") from None
+        self._is_connected = True
+        self._shared = self.ray.put(self.materials)
+        self._name = self._shared.hex()
+
+    def _result(self, done: Any) -> TrialResult:
+        try:
+            return TrialResult.from_json(self.ray.get(done))
+        except self.ray.exceptions.RayError as error:
+            # Ray's own account of a lost worker has many lines; its kind says enough.
+            reason = f"lost {_RETRIES + 1} times on the cluster: {type(error).__name__}"
+            return TrialResult(status="failed", reason=reason)
+
+
+def _run_on_node(materials: Materials, name: str, spec: dict[str, Any]) -> dict[str, Any]:
+    """Run a trial in a worker process, which keeps what it has loaded for the next one."""
+    from frostline.runner.kinds import run_trial
+
+    if name not in _BENCHES:
+        _BENCHES.clear()  # another study's
+        _BENCHES[name] = Bench(materials=materials)
+    return run_trial(_BENCHES[name], TrialSpec.from_json(spec)).to_json()

@@ -1,0 +1,20 @@
+"""Every study at its quick size, on real weights and data."""
+
+from __future__ import annotations
+
+import pytest
+
+from frostline.studies import STUDIES
+from frostline.studying import study
+
+
+@pytest.mark.studies
+@pytest.mark.embedded
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("name", STUDIES.names())
+def test_a_quick_run_ends_with_tables_and_no_failed_trial(name, tmp_path):
+    found = study(name, quick=True, output=tmp_path / name)
+    assert found.failed == ()
+    assert len({point.spec.id for point in found.points}) <= 12
+    for table in found.tables:
+        assert table.rows, table.name
