@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
+import socket
+import subprocess
+import sys
+import time
 
 import pytest
 from tests.runner.test_executors import materials, trial, without_times  # noqa: F401 (a fixture)
@@ -37,28 +42,51 @@ def test_trials_on_ray_give_the_same_results_as_in_this_process(materials):  # n
     assert found == in_this_process(materials, specs)
 
 
-@pytest.mark.slow
-def test_a_node_that_is_killed_in_the_middle_costs_nothing_but_time(materials):  # noqa: F811
-    from ray.cluster_utils import Cluster
+def start_node(*arguments):
+    """A Ray node of one CPU, as a user starts one; all its processes are in one group.
 
+    127.0.0.2 is this machine's, too: 127.0.0.1 is an address that Ray replaces by the one that others reach it by.
+    """
+    command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--node-ip-address=127.0.0.2", "--num-cpus=1"]
+    return subprocess.Popen(
+        [*command, "--block", *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+
+
+def wait_for_nodes(count, *, seconds=120):
+    until = time.monotonic() + seconds
+    while (found := sum(one["Alive"] for one in ray.nodes())) != count:
+        assert time.monotonic() < until, f"{found} nodes in place of {count}"
+        time.sleep(0.5)
+
+
+@pytest.mark.slow
+def test_a_node_that_is_killed_in_the_middle_costs_nothing_but_time(materials, monkeypatch):  # noqa: F811
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")  # else every node needs a copy of the head's token
+    monkeypatch.setenv("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "1")  # what an executor on this machine alone switches off
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
     specs = [trial(materials, seed=seed) for seed in range(12)]
-    node = {"num_cpus": 1, "node_ip_address": "127.0.0.1", "include_dashboard": False}
-    cluster = Cluster(initialize_head=True, head_node_args=node)
-    second = cluster.add_node(num_cpus=1, node_ip_address="127.0.0.1")
-    found, where = {}, set()
+    nodes = [start_node("--head", f"--port={port}", "--include-dashboard=false")]
+    found, executor = {}, OnRay(materials, address=f"127.0.0.2:{port}")
     try:
-        with contextlib.closing(OnRay(materials, address=cluster.address)) as executor:
-            for number, (spec, result) in enumerate(executor.run(specs)):
-                found[spec.id] = without_times(result)
-                if number == 0:
-                    where |= {one["NodeID"] for one in ray.nodes() if one["Alive"]}
-                if number == 3:
-                    cluster.remove_node(second, allow_graceful=False)
-            left = [one for one in ray.nodes() if one["Alive"]]
+        time.sleep(10)
+        nodes.append(start_node(f"--address=127.0.0.2:{port}"))
+        running = executor.run(specs)
+        for number, (spec, result) in enumerate(running):
+            found[spec.id] = without_times(result)
+            if number == 0:
+                wait_for_nodes(2)
+            if number == 3:
+                os.killpg(nodes[1].pid, signal.SIGKILL)
+        wait_for_nodes(1)
     finally:
-        cluster.shutdown()
-    assert len(where) == 2
-    assert len(left) == 1
+        executor.close()
+        for node in nodes:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(node.pid, signal.SIGKILL)
+            node.wait()
     assert found == in_this_process(materials, specs)
 
 

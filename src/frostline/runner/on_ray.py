@@ -28,6 +28,10 @@ class OnRay:
             cpus: of a node that a trial takes.
             gpus: of a node that a trial takes.
         """
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        if address is None:
+            # Else Ray takes the address that others reach this machine by, whatever it is told. Read at import.
+            os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
         try:
             import ray
         except ImportError:
@@ -62,7 +66,6 @@ class OnRay:
     def _connect(self) -> None:
         if self._is_connected:
             return
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         options: dict[str, Any] = {"log_to_driver": False, "configure_logging": False, "ignore_reinit_error": True}
         if self.address is None:
             options |= {"include_dashboard": False, "_node_ip_address": "127.0.0.1", "num_cpus": os.cpu_count()}
