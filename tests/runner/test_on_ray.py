@@ -93,10 +93,18 @@ def test_a_node_that_is_killed_in_the_middle_costs_nothing_but_time(materials, m
 def test_an_address_without_a_cluster_is_one_line(materials):  # noqa: F811
     with (
         contextlib.closing(OnRay(materials, address="127.0.0.1:1")) as executor,
-        pytest.raises(UserError, match=r"--on 127\.0\.0\.1:1: Ray cannot be reached") as error,
+        pytest.raises(UserError, match=r"--on 127\.0\.0\.1:1: no Ray cluster can be reached") as error,
     ):
         list(executor.run([trial(materials)]))
     assert "\n" not in str(error.value)
+
+
+def test_an_address_that_is_none_is_one_line(materials):  # noqa: F811
+    with (
+        contextlib.closing(OnRay(materials, address="here")) as executor,
+        pytest.raises(OptionError, match="--on here"),
+    ):
+        list(executor.run([trial(materials)]))
 
 
 @pytest.mark.parametrize(("cpus", "gpus"), [(0, 0), (-1, 0), (1, -1)])

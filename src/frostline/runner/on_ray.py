@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,6 +14,7 @@ from frostline.runner.executors import Finished
 from frostline.runner.materials import Bench, Materials
 
 _RETRIES = 3  # of a trial whose worker or node was lost
+_PATIENCE = 10.0  # seconds until a cluster that does not answer is given up
 _BENCHES: dict[str, Bench] = {}  # of a worker process, by study
 
 
@@ -66,11 +68,13 @@ class OnRay:
     def _connect(self) -> None:
         if self._is_connected:
             return
+        if self.address is not None:
+            _check_reachable(self.address)
         options: dict[str, Any] = {"log_to_driver": False, "configure_logging": False, "ignore_reinit_error": True}
         if self.address is None:
             options |= {"include_dashboard": False, "_node_ip_address": "127.0.0.1", "num_cpus": os.cpu_count()}
         try:
-            self.ray.init(address=self.address, **options)
+            self.ray.init(address=self.address or "local", **options)  # else it joins a cluster that is here already
         except (ConnectionError, ValueError, RuntimeError) as error:
             reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
             raise UserError(f"--on {self.address or 'ray'}: Ray cannot be reached ({reason})") from None
@@ -85,6 +89,17 @@ class OnRay:
             # Ray's own account of a lost worker has many lines; its kind says enough.
             reason = f"lost {_RETRIES + 1} times on the cluster: {type(error).__name__}"
             return TrialResult(status="failed", reason=reason)
+
+
+def _check_reachable(address: str) -> None:
+    """Refuse an address at which nobody listens: Ray itself would try for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not (host and port.isdigit()):
+        raise OptionError(f"--on {address}: must be ray, or the address of a cluster's head such as 10.0.0.5:6379")
+    try:
+        socket.create_connection((host, int(port)), timeout=_PATIENCE).close()
+    except OSError as error:
+        raise UserError(f"--on {address}: no Ray cluster can be reached there ({error.strerror or error})") from None
 
 
 def _run_on_node(materials: Materials, name: str, spec: dict[str, Any]) -> dict[str, Any]:
