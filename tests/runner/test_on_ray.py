@@ -63,7 +63,9 @@ def wait_for_nodes(count, *, seconds=120):
 @pytest.mark.slow
 def test_a_node_that_is_killed_in_the_middle_costs_nothing_but_time(materials, monkeypatch):  # noqa: F811
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")  # else every node needs a copy of the head's token
-    monkeypatch.setenv("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "1")  # what an executor on this machine alone switches off
+    # What an executor on this machine alone switches off for its process and those that it starts.
+    monkeypatch.setenv("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "1")
+    monkeypatch.setattr("ray._private.ray_constants.ENABLE_RAY_CLUSTER", True)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
