@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -100,6 +101,9 @@ class _Run:
         self.steps_per_epoch = math.ceil(len(rows) / (recipe.batch * recipe.accumulate))
         self.steps = self.steps_per_epoch * recipe.epochs
         self.optimizer = make_optimizer(tunable, recipe, learning_rate, new_layers)
+        # Looked up once: a step of a head alone takes less time than walking through the whole model.
+        self.parameters = list(tunable.trainable().values())
+        self.order_of = lru_cache(1)(partial(order_of_rows, len(rows), seed=recipe.seed))
         self.audit = Audit(tunable)
         self.so_far = Progressed()
         self.best: Weights = {}
@@ -140,9 +144,10 @@ class _Run:
         for group in self.optimizer.param_groups:
             group["lr"] = group["highest"] * rate_at(step, self.steps, recipe)
         chosen = self._rows_of(step)
-        torch.manual_seed(_mixed(recipe.seed, step))
+        _seed(_mixed(recipe.seed, step), self.tunable.encoder.device)
         noise = Noise(recipe.seed, step)
-        self.tunable.train()
+        if not self.tunable.training:
+            self.tunable.train()
         total = 0.0
         for start in range(0, len(chosen), recipe.batch):
             batch = chosen[start : start + recipe.batch]
@@ -156,8 +161,7 @@ class _Run:
             total += float(loss.detach())
         if not math.isfinite(total):
             raise TuneError(f"training diverged at step {step + 1}: the loss is {total}; try a lower learning rate")
-        parameters = list(self.tunable.trainable().values())
-        length = float(torch.nn.utils.clip_grad_norm_(parameters, recipe.clip or math.inf))
+        length = float(torch.nn.utils.clip_grad_norm_(self.parameters, recipe.clip or math.inf))
         if not math.isfinite(length):
             raise TuneError(f"training diverged at step {step + 1}: a gradient is {length}; try a lower learning rate")
         if step == self.first:
@@ -176,7 +180,7 @@ class _Run:
     def _rows_of(self, step: int) -> Ints:
         """The rows of one step: a stretch of the epoch's own permutation."""
         epoch, place = divmod(step, self.steps_per_epoch)
-        order = order_of_rows(len(self.rows), seed=self.recipe.seed, epoch=epoch)
+        order = self.order_of(epoch=epoch)
         size = self.recipe.batch * self.recipe.accumulate
         return order[place * size : (place + 1) * size]
 
@@ -234,6 +238,14 @@ def judge(outputs: Tensor, labels: Tensor, metrics: tuple[str, ...], kind: str) 
         raise TuneError("the model's outputs are not finite; try a lower learning rate")
     guesses = outputs.squeeze(-1) if kind == "regression" else outputs.argmax(-1)
     return {name: METRICS[name](labels.numpy(), guesses.numpy()) for name in metrics}
+
+
+def _seed(seed: int, device: torch.device) -> None:
+    """Seed what dropout draws from; where nothing but the CPU computes, without what torch does for GPUs."""
+    if device.type == "cpu":
+        torch.default_generator.manual_seed(seed)
+    else:
+        torch.manual_seed(seed)
 
 
 def rate_at(step: int, steps: int, recipe: Recipe) -> float:

@@ -66,8 +66,11 @@ class FrozenStates:
         if self.kept is None:
             (found,) = compute([self], [np.asarray(rows)])
             return rounded(found[1][0], self.dtype).float()
-        pieces = [self.kept[self.place(int(row))] for row in rows]
-        return torch.from_numpy(np.concatenate(pieces)).to(self.encoder.device).float()
+        if self.first_only:
+            states = self.kept[self._starts[np.asarray(rows)]]
+        else:
+            states = np.concatenate([self.kept[self.place(int(row))] for row in rows])
+        return torch.from_numpy(np.ascontiguousarray(states)).to(self.encoder.device).float()
 
     def place(self, row: int) -> slice:
         """Where a text's states lie."""
