@@ -55,6 +55,9 @@ def command(
         typer.Option("--output", help="Folder for trials and tables.", show_default="frostline-study-NAME"),
     ] = None,
     epochs: Annotated[Optional[int], typer.Option(help="Of every trial.", show_default="the paper's")] = None,
+    learning_rate: Annotated[
+        Optional[float], typer.Option(help="Of every trial.", show_default="the paper's, by the encoder's width")
+    ] = None,
     batch: Annotated[Optional[int], typer.Option(help="Rows per step.", show_default="the paper's")] = None,
     max_length: options.MaxLength = None,
     workers: Annotated[int, typer.Option(help="Processes that run trials at the same time.")] = 1,
@@ -93,7 +96,13 @@ def command(
         from frostline.studying import study
     chosen = STUDIES[name]  # a name that is unknown is said before anything is loaded
     place = use_device(device, threads=None)
-    recipe = {"epochs": epochs, "batch": batch, "max_length": max_length, "threads": threads}
+    recipe = {
+        "learning_rate": learning_rate,
+        "epochs": epochs,
+        "batch": batch,
+        "max_length": max_length,
+        "threads": threads,
+    }
     with screen.stages() as tell:
 
         def progress(done: int, total: int, spec: TrialSpec | None, result: TrialResult | None) -> None:

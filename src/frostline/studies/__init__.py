@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from frostline.tasks import Task
 
 Value = int | float | bool | str
+_USUAL_WIDTH = 768  # of the encoders that the papers' learning rates are for
 _WORDS = {"yes": True, "no": False, "true": True, "false": False}
 
 
@@ -122,6 +123,10 @@ class Ask:
         )
         said = {"encoder": encoder.name, "task": task.name, "arm": arm, "seed": seed, **(labels or {})}
         return Point(spec=spec, labels=said)
+
+    def rate_for(self, encoder: Encoder, rate: float) -> float:
+        """The recipe's learning rate, or else one that suits encoders of width 768, higher for narrower ones."""
+        return self.recipe.learning_rate or float(f"{rate * _USUAL_WIDTH / encoder.width:.3g}")
 
     def best(self, points: Sequence[Point]) -> Point | None:
         """The point that is best on validation, the first of equals; None while one is missing or where all failed."""

@@ -68,12 +68,12 @@ def freeze(ask: Ask, *, rates: int = 5, step: int = 1) -> Iterator[Point]:
     The learning rate is the one that suits full fine-tuning best on validation. The operating point is the largest N
     with which every task keeps 90% of full fine-tuning's quality.
 
-    Options: `rates`, how many of the paper's learning rates are tried (1 takes one that suits the encoder's width);
-    `step`, from one N to the next.
+    Options: `rates`, how many of the paper's learning rates are tried, the highest first; they are for encoders of
+    width 768, and narrower ones get higher ones in proportion; `step`, from one N to the next.
     """
     for encoder, task in ask.pairs():
         full, depth = Plan.full(encoder.depth), encoder.depth
-        tried = _RATES[:rates] if rates > 1 else (round(5e-5 * 768 / encoder.width, 7),)
+        tried = list(dict.fromkeys(ask.rate_for(encoder, rate) for rate in _RATES[-rates:]))
         for seed in range(ask.seeds):
             wholes = [
                 ask.point(encoder, task, full, arm="full", seed=seed, learning_rate=rate,

@@ -83,23 +83,22 @@ def _correlations(ask: Ask, points: Sequence[Measured]) -> Table:
     tables=_tables,
     tasks=("glue/sst2", "glue/qnli", "glue/cola"),
     seeds=3,
-    recipe={"batch": 8, "epochs": 3, "learning_rate": 2e-5, "head": "mean"},
-    quick={"orders": 4, "scaled": True},
+    recipe={"batch": 8, "epochs": 3, "head": "mean"},
+    quick={"orders": 4},
     quick_seeds=2,
 )
-def permute(ask: Ask, *, orders: int = 10, scaled: bool = False) -> Iterator[Point]:
+def permute(ask: Ask, *, orders: int = 10, rate: float = 2e-5) -> Iterator[Point]:
     """Are pretrained layers worth something in another order?
 
     The layers are shuffled, in the same ways for every task, and everything is tuned with a mean-pooled linear head; so
     are, for comparison, the intact encoder and one whose layers all start from random weights.
 
-    Options: `orders`, how many; `scaled`, multiply the paper's learning rate, which is for encoders of width 768, by
-    768 / width.
+    Options: `orders`, how many; `rate`, the learning rate for encoders of width 768, the paper's unless set; narrower
+    ones get a higher one in proportion.
     """
     for encoder, task in ask.pairs():
         depth = encoder.depth
-        rate = ask.recipe.learning_rate or 2e-5
-        rate = float(f"{rate * 768 / encoder.width:.3g}") if scaled else rate
+        learning_rate = ask.rate_for(encoder, rate)
         arms: list[tuple[str, str, Mapping[str, object]]] = [
             ("full", "", {}),
             ("all new", "", {"reinitialise": list(range(1, depth + 1))}),
@@ -109,6 +108,6 @@ def permute(ask: Ask, *, orders: int = 10, scaled: bool = False) -> Iterator[Poi
         for arm, shown, surgery in arms:
             for seed in range(ask.seeds):
                 yield ask.point(
-                    encoder, task, Plan.full(depth), arm=arm, seed=seed, surgery=surgery, learning_rate=rate,
+                    encoder, task, Plan.full(depth), arm=arm, seed=seed, surgery=surgery, learning_rate=learning_rate,
                     labels={"order": shown},
                 )  # fmt: skip

@@ -101,8 +101,8 @@ def _arms(mode: str, depth: int, width: int, step: int) -> Iterator[tuple[str, l
     tables=_tables,
     tasks=("glue/sst2", "glue/qnli", "glue/cola"),
     seeds=10,
-    recipe={"batch": 8, "epochs": 3, "learning_rate": 2e-5, "head": "mean"},
-    quick={"sizes": "300", "step": 2, "scaled": True},
+    recipe={"batch": 8, "epochs": 3, "head": "mean"},
+    quick={"sizes": "300", "step": 2},
     quick_seeds=2,
 )
 def reinitialise(
@@ -115,7 +115,7 @@ def reinitialise(
     new_layer_rate: float = 1.0,
     keep_norms: bool = False,
     as_released: bool = False,
-    scaled: bool = False,
+    rate: float = 2e-5,
 ) -> Iterator[Point]:
     """What are the pretrained layers worth, by where they lie and by how much data there is?
 
@@ -127,22 +127,21 @@ def reinitialise(
     preserved (only the block is not new), single (one layer is new); `width` of blocks; `step` from one arm to the
     next; `sizes`, training rows, joined by +; `new_layer_rate`, how many times higher the learning rate of new layers
     is (the paper tries 5); `keep_norms`, leave LayerNorms pretrained; `as_released`, as the paper's script did and not
-    as its text says: a deviation of 0.00046, biases kept; `scaled`, multiply the paper's learning rate, which is for
-    encoders of width 768, by 768 / width.
+    as its text says: a deviation of 0.00046, biases kept; `rate`, the learning rate for encoders of width 768, the
+    paper's unless set; narrower ones get a higher one in proportion.
     """
     if mode not in _MODES:
         raise OptionError(f"study reinitialise: option mode {mode!r}: must be one of {', '.join(_MODES)}")
     for encoder, task in ask.pairs():
         if not 1 <= width <= encoder.depth or step < 1:
             raise OptionError(f"study reinitialise: width {width} and step {step} must be 1..{encoder.depth}")
-        rate = ask.recipe.learning_rate or 2e-5
-        rate = float(f"{rate * 768 / encoder.width:.3g}") if scaled else rate
+        learning_rate = ask.rate_for(encoder, rate)
         for rows in _sizes(sizes):
             for arm, new, labels in _arms(mode, encoder.depth, width, step):
                 surgery = {"reinitialise": new, "keep_norms": keep_norms, "as_released": as_released} if new else {}
                 for seed in range(ask.seeds):
                     yield ask.point(
                         encoder, task, Plan.full(encoder.depth), arm=arm, seed=seed, rows=rows, surgery=surgery,
-                        labels={"rows": min(rows, len(task.train)), **labels}, learning_rate=rate,
+                        labels={"rows": min(rows, len(task.train)), **labels}, learning_rate=learning_rate,
                         new_layer_rate=new_layer_rate if new else 1.0,
                     )  # fmt: skip

@@ -23,8 +23,7 @@ from frostline.runner.trials import result_of
 from frostline.similarity import cka_matrix
 from frostline.states.pooled import pooled_states
 from frostline.studies import Ask, Measured, Point, study
-from frostline.studies.skip import spread, suited_rate
-from frostline.studies.tables import Cell, Table, grouped, is_informative, judged_split, quality, table_of
+from frostline.studies.tables import Cell, Table, grouped, is_informative, judged_split, quality, spread, table_of
 from frostline.tasks import Split, Task, sample
 from frostline.tunable import Tunable
 from frostline.tuned import Tuned
@@ -271,15 +270,15 @@ def similarity(
         for seed in range(ask.seeds):
             yield ask.point(encoder, task, Plan.full(encoder.depth), arm="two restarts", seed=seed, kind="similarity",
                             options=options, labels={"other": ""},
-                            learning_rate=suited_rate(ask, encoder, rate))  # fmt: skip
+                            learning_rate=ask.rate_for(encoder, rate))  # fmt: skip
     for one, other in combinations(ask.encoders, 2):
         more = {
             "other": other.revision,
-            "other_rate": suited_rate(ask, other, rate),
+            "other_rate": ask.rate_for(other, rate),
             "permutations": permutations,
         }
         for task in ask.tasks:
             for seed in range(ask.seeds):
                 yield ask.point(one, task, Plan.full(one.depth), arm=f"with {other.name}", seed=seed,
                                 kind="similarity-across", options=options | more, labels={"other": other.name},
-                                learning_rate=suited_rate(ask, one, rate))  # fmt: skip
+                                learning_rate=ask.rate_for(one, rate))  # fmt: skip

@@ -20,19 +20,27 @@ from frostline.examples import Examples
 from frostline.records import Plan, TrialResult, TrialSpec
 from frostline.runner.kinds import trial_kind, tune_for
 from frostline.runner.materials import Bench
-from frostline.runner.statistics import summarise
 from frostline.runner.trials import result_of
 from frostline.studies import Ask, Measured, Point, study
-from frostline.studies.tables import Cell, Table, grouped, is_informative, judged_split, majority, quality, table_of
+from frostline.studies.tables import (
+    Cell,
+    Table,
+    grouped,
+    in_points,
+    is_informative,
+    judged_split,
+    majority,
+    quality,
+    spread,
+    table_of,
+)
 from frostline.tasks import Task
-from frostline.tasks.metrics import METRICS
 from frostline.train import judge
 from frostline.tunable import Tunable
 
 Span = tuple[int, int]  # the lowest and the highest of the layers that are left out
 
 _TOKENS_PER_BATCH = 4096  # as everywhere where there is no training
-_PAPER_WIDTH = 768
 
 
 def all_spans(depth: int) -> list[Span]:
@@ -109,23 +117,6 @@ def _skip(bench: Bench, spec: TrialSpec) -> TrialResult:
     ]
     found = result_of(tuned)
     return replace(found, predictions={split: found.predictions[split]}, values={"spans": judged})
-
-
-def suited_rate(ask: Ask, encoder: Encoder, rate: float) -> float:
-    """The learning rate that was asked for, or else one for encoders of width 768, higher for narrower ones."""
-    return ask.recipe.learning_rate or round(rate * _PAPER_WIDTH / encoder.width, 7)
-
-
-def in_points(task: Task, metrics: Mapping[str, float]) -> float:
-    """The deciding metric in points of a hundred, the higher the better."""
-    metric = METRICS[task.metrics[0]]
-    return (100 if metric.higher_is_better else -100) * metrics[metric.name]
-
-
-def spread(values: Sequence[float], *, name: str = "mean") -> dict[str, Cell]:
-    """Mean over seeds under a name, standard deviation and t-interval, as columns of a table."""
-    found = summarise(values)
-    return {name: found.mean, "deviation": found.deviation, "low": found.low, "high": found.high}
 
 
 def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
@@ -218,7 +209,7 @@ def skip(ask: Ask, *, rate: float = 1e-5) -> Iterator[Point]:
     in proportion, and a rate in the recipe goes before it.
     """
     for encoder, task in ask.pairs():
-        learning_rate = suited_rate(ask, encoder, rate)
+        learning_rate = ask.rate_for(encoder, rate)
         for seed in range(ask.seeds):
             yield ask.point(encoder, task, Plan.full(encoder.depth), arm="all spans", seed=seed, kind="skip",
                             learning_rate=learning_rate)  # fmt: skip

@@ -91,7 +91,9 @@ def plans_of_paper_1(encoder: Encoder, best: int, seed: int) -> Iterator[tuple[s
         yield f"random-{count}", STRATEGIES["random-k"].plan(depth, None, {"k": count}, seed=seed)
 
 
-def _tried(plan: Plan, encoder: Encoder, rates: int) -> tuple[float, ...]:
+def _tried(ask: Ask, plan: Plan, encoder: Encoder, rates: int) -> tuple[float, ...]:
+    if ask.recipe.learning_rate is not None:
+        return (ask.recipe.learning_rate,)
     if rates < 1:
         return (typical_rate(plan, encoder.width),)
     return paper_rates(plan, encoder.depth)[-rates:]
@@ -147,7 +149,7 @@ def _of_seed(
         reuses = arm.startswith("down-") and len(plan.layers) in shared
         if reuses and shared[len(plan.layers)] is None:
             continue  # the rate of the last layers is not known yet
-        tried = (shared[len(plan.layers)],) if reuses else _tried(plan, encoder, rates)
+        tried = (shared[len(plan.layers)],) if reuses else _tried(ask, plan, encoder, rates)
         labels = {"plan": str(plan), "method": method, "best_layer": best}
         points = [
             ask.point(encoder, task, plan, arm=arm, seed=seed, learning_rate=rate,

@@ -50,11 +50,11 @@ def _relative(ask: Ask, points: Sequence[Measured]) -> Table:
     tables=_tables,
     tasks=_ALL,
     seeds=2,
-    recipe={"batch": 16, "epochs": 10, "learning_rate": 5e-5, "weight_decay": 0.01},
-    quick={"most": 2, "scaled": True},
+    recipe={"batch": 16, "epochs": 10, "weight_decay": 0.01},
+    quick={"most": 2},
     quick_seeds=1,
 )
-def surgical(ask: Ask, *, most: int = 5, scaled: bool = False) -> Iterator[Point]:
+def surgical(ask: Ask, *, most: int = 5, rate: float = 5e-5) -> Iterator[Point]:
     """Is it enough to tune the few layers with the most Fisher information?
 
     Layers are ranked by their Fisher information on the training rows; the best 1 to `most` of them are tuned, wherever
@@ -62,14 +62,13 @@ def surgical(ask: Ask, *, most: int = 5, scaled: bool = False) -> Iterator[Point
     taken is also chosen on validation. Quality is given as points above or below full tuning, and tasks carry the
     linguistic features and kinds of shift that the paper discusses.
 
-    Options: `most`, layers at most; `scaled`, multiply the paper's learning rate, which is for encoders of width 768,
-    by 768 / width.
+    Options: `most`, layers at most; `rate`, the learning rate for encoders of width 768, the paper's unless set;
+    narrower ones get a higher one in proportion.
     """
     for encoder, task in ask.pairs():
         scores, depth = ask.scores(encoder, task, ["fisher"]), encoder.depth
         counts = range(1, min(most, depth - 1) + 1)
-        rate = ask.recipe.learning_rate or 5e-5
-        rate = float(f"{rate * 768 / encoder.width:.3g}") if scaled else rate
+        learning_rate = ask.rate_for(encoder, rate)
         for seed in range(ask.seeds):
             arms = {"full": Plan.full(depth)}
             arms |= {f"top-{k}": STRATEGIES["fisher-top-k"].plan(depth, scores, {"k": k}) for k in counts}
@@ -77,7 +76,7 @@ def surgical(ask: Ask, *, most: int = 5, scaled: bool = False) -> Iterator[Point
             arms |= {f"random-{k}": STRATEGIES["random-k"].plan(depth, None, {"k": k}, seed=seed) for k in counts}
             arms |= {f"last-{k}": STRATEGIES["top-k"].plan(depth, None, {"k": k}) for k in counts}
             points = {
-                arm: ask.point(encoder, task, plan, arm=arm, seed=seed, learning_rate=rate,
+                arm: ask.point(encoder, task, plan, arm=arm, seed=seed, learning_rate=learning_rate,
                                labels={"layers": "+".join(map(str, plan.layers))})
                 for arm, plan in arms.items()
             }  # fmt: skip

@@ -109,11 +109,22 @@ def judged_split(task: Task) -> tuple[str, Split]:
     return "validation", task.validation
 
 
+def in_points(task: Task, metrics: Mapping[str, float]) -> float:
+    """The deciding metric in points of a hundred, the higher the better."""
+    metric = METRICS[task.metrics[0]]
+    return (100 if metric.higher_is_better else -100) * metrics[metric.name]
+
+
 def quality(point: Measured, task: Task) -> float:
     """The deciding metric on the test rows, in points of a hundred, the higher the better."""
     split, _ = judged_split(task)
-    metric = METRICS[task.metrics[0]]
-    return (100 if metric.higher_is_better else -100) * point.result.metrics[split][metric.name]
+    return in_points(task, point.result.metrics[split])
+
+
+def spread(values: Sequence[float], *, name: str = "mean") -> dict[str, Cell]:
+    """Mean over seeds under a name, standard deviation and t-interval, as columns of a table."""
+    found = summarise(values)
+    return {name: found.mean, "deviation": found.deviation, "low": found.low, "high": found.high}
 
 
 def majority(task: Task) -> float:
@@ -181,8 +192,7 @@ def quality_table(
             "failed": len(group) - len(done),
         }
         if done:
-            found = summarise([quality(point, task) for point in done])
-            record |= {"mean": found.mean, "deviation": found.deviation, "low": found.low, "high": found.high}
+            record |= spread([quality(point, task) for point in done])
             base = whole.get((said["encoder"], said["task"]), [])
             record |= _against(task, done, [one for one in base if one.is_done], is_same=said["arm"] == baseline)
         record["informative"] = fine.get((said["encoder"], said["task"]))

@@ -21,8 +21,19 @@ from frostline.runner.statistics import compare_means, summarise
 from frostline.runner.trials import guesses, result_of
 from frostline.states.frozen import DType, FrozenStates, compute, rounded
 from frostline.studies import Ask, Measured, Point, study
-from frostline.studies.skip import in_points, outputs_without, spread, suited_rate
-from frostline.studies.tables import Cell, Table, grouped, is_informative, judged_split, majority, quality, table_of
+from frostline.studies.skip import outputs_without
+from frostline.studies.tables import (
+    Cell,
+    Table,
+    grouped,
+    in_points,
+    is_informative,
+    judged_split,
+    majority,
+    quality,
+    spread,
+    table_of,
+)
 from frostline.tasks import Task
 from frostline.tokens import Tokens
 from frostline.train import judge, train
@@ -254,7 +265,7 @@ def truncate(ask: Ask, *, rate: float = 1e-5, head_rate: float = 1e-3, head_epoc
     in proportion, and a rate in the recipe goes before it; `head_rate` and `head_epochs`, how fresh heads train.
     """
     for encoder, task in ask.pairs():
-        learning_rate = suited_rate(ask, encoder, rate)
+        learning_rate = ask.rate_for(encoder, rate)
         for seed in range(ask.seeds):
             yield ask.point(encoder, task, Plan.full(encoder.depth), arm="all layers", seed=seed, kind="truncate",
                             options={"head_rate": head_rate, "head_epochs": head_epochs},
