@@ -124,3 +124,31 @@ def test_a_study_of_which_trials_failed_ends_with_3_and_says_which(made, tmp_pat
     assert "--retry-failed" in told.err
     assert run(["results", str(tmp_path / "out"), "--trials"]) == 0
     assert "failed" in capsys.readouterr().out
+
+
+def test_a_table_says_once_what_is_the_same_in_all_rows_and_joins_the_ends_of_intervals(capsys):
+    from frostline.cli import screen
+    from frostline.studies.tables import table_of
+
+    rows = [
+        {
+            "task": "letters",
+            "arm": "full",
+            "mean": 80.0,
+            "low": 79.0,
+            "high": 81.0,
+            "rows_low": None,
+            "rows_high": None,
+        },
+        {"task": "letters", "arm": "half", "mean": 70.0, "low": None, "high": None, "rows_low": -1.5, "rows_high": 2.0},
+    ]
+    screen.show_table(table_of("quality", "Quality [of all]", rows, notes=["a note"]))
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert lines[:5] == [
+        "Quality [of all]",
+        "task letters",
+        "arm mean 95% interval 95% over rows",
+        "full 80 79 to 81",
+        "half 70 -1.5 to 2",
+    ]
+    assert lines[5] == "note: a note"

@@ -131,19 +131,39 @@ def stages_with_table() -> Iterator[tuple[Tell, Callable[[Table | None], None]]]
 
 
 def show_table(made: StudyTable) -> None:
-    """A study's table on standard output, with its title and notes; at most so many rows on a terminal."""
-    console = out()
+    """A study's table on standard output, with its title and notes; on a terminal with no more rows than can be read.
+
+    What is the same in all rows stands above the table, and the two ends of an interval in one column.
+    """
+    console = out() if sys.stdout.isatty() else Console(width=1000, highlight=False)
     console.print(made.title, style="bold", markup=False)
-    shown = made.rows[:_ROWS_ON_SCREEN] if sys.stdout.isatty() else made.rows
-    numbers = [
-        name for place, name in enumerate(made.columns) if any(isinstance(row[place], int | float) for row in made.rows)
-    ]
-    console.print(table(made.columns, [[_cell(value) for value in row] for row in shown], right=numbers))
-    if len(shown) < len(made.rows):
-        console.print(f"... and {len(made.rows) - len(shown)} rows more", markup=False)
+    rows = [_with_intervals(record) for record in made.records()]
+    same = [name for name in (rows[0] if len(rows) > 1 else {}) if len({str(row[name]) for row in rows}) == 1]
+    if said := [f"{name} {_cell(rows[0][name])}" for name in same if rows[0][name] not in (None, 0, "")]:
+        console.print(", ".join(said), markup=False)
+    columns = [name for name in (rows[0] if rows else made.columns) if name not in same]
+    shown = rows[:_ROWS_ON_SCREEN] if sys.stdout.isatty() else rows
+    numbers = [name for name in columns if any(isinstance(row[name], int | float) for row in rows)]
+    console.print(table(columns, [[_cell(row[name]) for name in columns] for row in shown], right=numbers))
+    if len(shown) < len(rows):
+        console.print(f"... and {len(rows) - len(shown)} rows more", markup=False)
     for note in made.notes:
         console.print(f"note: {note}", markup=False)
     console.print()
+
+
+def _with_intervals(record: Mapping[str, object]) -> dict[str, object]:
+    """The row with `low` and `high`, `x_low` and `x_high` each as one interval."""
+    found: dict[str, object] = {}
+    for name, value in record.items():
+        start = name.removesuffix("low")
+        if name.endswith("low") and f"{start}high" in record:
+            high = record[f"{start}high"]
+            ends = None if value is None or high is None else f"{_cell(value)} to {_cell(high)}"
+            found[f"95% over {start[:-1]}" if start else "95% interval"] = ends
+        elif not (name.endswith("high") and f"{name.removesuffix('high')}low" in record):
+            found[name] = value
+    return found
 
 
 def _cell(value: object) -> str:
