@@ -94,7 +94,7 @@ def test_two_processes_cannot_run_a_study_in_one_folder(finished):
     [
         ({"seeds": 0}, "seeds 0: must be 1 or more"),
         ({"options": {"stpe": 2}}, "unknown option 'stpe' (did you mean step?)"),
-        ({"options": {"step": "two"}}, "option step 'two' must be a whole number"),
+        ({"options": {"step": "two"}}, "step 'two' must be a whole number"),
         ({"protocol": "papper"}, "unknown protocol 'papper'"),
     ],
 )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from frostline.cost import Cost
 from frostline.errors import OptionError
 from frostline.methods import METHODS
+from frostline.named_options import as_word
 from frostline.records import LayerScores, Plan
 from frostline.strategies import STRATEGIES
 
@@ -95,7 +96,7 @@ def _by_strategy(scores: LayerScores, seed: int) -> list[tuple[Plan, str]]:
         for options in strategy.proposed(scores.depth):
             if any(score not in scores.scores for score in strategy.scores(options)):
                 options = {**options, "score": PROBE}  # numbers to predict have no classes to be specialised in
-            words = ",".join(f"{key}={_word(value)}" for key, value in options.items())
+            words = ",".join(f"{key}={as_word(value)}" for key, value in options.items())
             try:
                 plan = strategy.plan(scores.depth, scores, options, seed=seed)
             except OptionError:
@@ -141,7 +142,3 @@ def _dominates(better: Proposal, worse: Proposal, scores: LayerScores) -> bool:
 
 def _is_no_dearer(one: Cost, other: Cost) -> bool:
     return one.price <= other.price and one.latency <= other.latency and one.memory <= other.memory
-
-
-def _word(value: object) -> str:
-    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)

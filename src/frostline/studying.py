@@ -18,6 +18,8 @@ from frostline.encoder import Encoder
 from frostline.errors import DataError, OptionError, UserError
 from frostline.measurement import measure
 from frostline.records import LayerScores, Recipe, TrialResult, TrialSpec
+from frostline.results import STORE
+from frostline.results import TABLES as TABLES_FILE
 from frostline.runner.driver import run_missing
 from frostline.runner.executors import Executor, Here, Processes
 from frostline.runner.expected import expected_seconds, in_words
@@ -27,14 +29,7 @@ from frostline.studies import STUDIES, Ask, Measured, Point, Study
 from frostline.studies.tables import Table
 from frostline.tasks import Task, load_task, sample
 
-STORE, SPECIFICATION, TABLES, SCORES, TRIALS, _LOCK = (
-    "store.sqlite",
-    "study.json",
-    "tables",
-    "scores",
-    "trials",
-    ".lock",
-)
+SPECIFICATION, TABLES, SCORES, TRIALS, _LOCK = "study.json", "tables", "scores", "trials", ".lock"
 QUICK_ROWS = 300
 Progress = Callable[[int, int, TrialSpec | None, TrialResult | None], None]  # done, of how many, which, its result
 
@@ -261,7 +256,7 @@ class _Going:
         place.mkdir(exist_ok=True)
         for table in tables:
             (place / f"{table.name}.csv").write_text(table.to_csv(), encoding="utf-8")
-        made = {"tables.json": [table.to_json() for table in tables]}
+        made = {TABLES_FILE: [table.to_json() for table in tables]}
         folders.write(self.folder, kind="study", files=made, seed=0)
 
 

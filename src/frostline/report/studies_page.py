@@ -6,6 +6,7 @@ import sys
 import textwrap
 from pathlib import Path
 
+from frostline.named_options import as_word
 from frostline.studies import STUDIES, Study
 
 MARK = "<!-- from here on written by `make docs` -->"
@@ -25,18 +26,14 @@ def _section(study: Study) -> str:
         for paragraph in study.about.split("\n\n")
     )
     recipe = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in study.recipe.items())
-    options = ", ".join(f"`{name}={_word(value)}`" for name, value in study.defaults.items()) or "none"
-    quick = ", ".join(f"`{name}={_word(value)}`" for name, value in study.quick.items()) or "none"
+    options = ", ".join(f"`{name}={as_word(value)}`" for name, value in study.defaults.items()) or "none"
+    quick = ", ".join(f"`{name}={as_word(value)}`" for name, value in study.quick.items()) or "none"
     facts = [
         f"Unless told otherwise: {', '.join(study.tasks)}; {study.seeds} seeds; {recipe or 'the usual recipe'}; "
         f"options {options}.",
         f"With `--quick`: {', '.join(study.quick_tasks)}; {study.quick_seeds} seeds; options {quick}.",
     ]
     return "\n".join([f"## {study.name}", "", study.question, "", about, "", *(f"- {fact}" for fact in facts), ""])
-
-
-def _word(value: object) -> str:
-    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
 
 
 def write(path: Path) -> None:

@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from frostline.errors import OptionError, did_you_mean
+from frostline.errors import OptionError
+from frostline.named_options import read_options
 from frostline.records import LayerScores, Plan
 from frostline.registry import Registry
 
 Value = int | bool | str
 Proposed = Callable[[int], Sequence[Mapping[str, "Value"]]]
-_WORDS = {"yes": True, "no": False, "true": True, "false": False}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,26 +62,11 @@ class Strategy:
 
     def check(self, options: Mapping[str, Any]) -> dict[str, Value]:
         """All options with their values, refusing unknown ones and values of the wrong kind."""
-        for name in options:
-            if name not in self.defaults:
-                known = ", ".join(self.defaults) or "none"
-                near = did_you_mean(name, self.defaults)
-                raise OptionError(f"strategy {self.name}: unknown option {name!r}{near}; known: {known}")
-        return {**self.defaults, **{name: self._value(name, value) for name, value in options.items()}}
-
-    def _value(self, name: str, given: Any) -> Value:
-        default = self.defaults[name]
-        value = given
-        if isinstance(given, str) and isinstance(default, bool):
-            value = _WORDS.get(given.lower(), given)
-        elif isinstance(given, str) and isinstance(default, int):
-            value = int(given) if given.lstrip("-").isdigit() else given
-        if type(value) is not type(default):
-            kind = {bool: "yes or no", int: "a whole number", str: "a word"}[type(default)]
-            raise OptionError(f"strategy {self.name}: {name} {given!r} must be {kind}")
-        if isinstance(value, int) and value < 0:
-            raise OptionError(f"strategy {self.name}: {name} {given!r} must be 0 or more")
-        return value
+        values = read_options(f"strategy {self.name}", self.defaults, options)
+        for name, value in values.items():
+            if isinstance(value, int) and value < 0:
+                raise OptionError(f"strategy {self.name}: {name} {options[name]!r} must be 0 or more")
+        return values
 
 
 STRATEGIES: Registry[Strategy] = Registry("strategy", package=__name__)

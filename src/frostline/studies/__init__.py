@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from frostline.errors import OptionError, did_you_mean
+from frostline.named_options import read_options
 from frostline.records import LayerScores, Plan, Recipe, TrialResult, TrialSpec
 from frostline.registry import Registry
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 Value = int | float | bool | str
 _USUAL_WIDTH = 768  # of the encoders that the papers' learning rates are for
-_WORDS = {"yes": True, "no": False, "true": True, "false": False}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,26 +184,7 @@ class Study:
 
     def options(self, given: Mapping[str, Any]) -> dict[str, Value]:
         """All options with their values, refusing unknown ones and values of the wrong kind."""
-        for name in given:
-            if name not in self.defaults:
-                known = ", ".join(self.defaults) or "none"
-                near = did_you_mean(name, self.defaults)
-                raise OptionError(f"study {self.name}: unknown option {name!r}{near}; known: {known}")
-        return {**self.defaults, **{name: self._value(name, value) for name, value in given.items()}}
-
-    def _value(self, name: str, given: Any) -> Value:
-        default, value = self.defaults[name], given
-        kinds = {bool: "yes or no", int: "a whole number", float: "a number", str: "a word"}
-        try:
-            if isinstance(given, str) and isinstance(default, bool):
-                value = _WORDS.get(given.lower(), given)
-            elif isinstance(given, str) and isinstance(default, int | float):
-                value = type(default)(given)
-        except ValueError:
-            pass
-        if type(value) is not type(default):
-            raise OptionError(f"study {self.name}: option {name} {given!r} must be {kinds[type(default)]}")
-        return value
+        return read_options(f"study {self.name}", self.defaults, given)
 
 
 STUDIES: Registry[Study] = Registry("study", package="frostline.studies")

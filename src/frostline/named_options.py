@@ -1,0 +1,45 @@
+"""Options that a user sets by name, of strategies and studies: values, or words as a command line gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from frostline.errors import OptionError, did_you_mean
+
+_WORDS = {"yes": True, "no": False, "true": True, "false": False}
+_KINDS = {bool: "yes or no", int: "a whole number", float: "a number", str: "a word"}
+
+
+def read_options(owner: str, defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """All options with their values, refusing unknown ones and values of another kind than the default's.
+
+    Args:
+        owner: who has the options, in messages, as in 'strategy top-k'.
+        defaults: the options and what they are unless set.
+        given: those that are set.
+    """
+    for name in given:
+        if name not in defaults:
+            known = ", ".join(defaults) or "none"
+            raise OptionError(f"{owner}: unknown option {name!r}{did_you_mean(name, defaults)}; known: {known}")
+    return {**defaults, **{name: _value(owner, name, defaults[name], value) for name, value in given.items()}}
+
+
+def _value(owner: str, name: str, default: Any, given: Any) -> Any:
+    value, kind = given, type(default)
+    if isinstance(given, str) and kind is bool:
+        value = _WORDS.get(given.lower(), given)
+    elif isinstance(given, str) and kind in (int, float):
+        try:
+            value = kind(given)
+        except ValueError:
+            value = given
+    if type(value) is not kind:
+        raise OptionError(f"{owner}: {name} {given!r} must be {_KINDS[kind]}")
+    return value
+
+
+def as_word(value: object) -> str:
+    """The value as it is written on a command line."""
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
