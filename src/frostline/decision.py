@@ -65,7 +65,7 @@ def decide(race: Race, task: Task, budget: Budget, *, depth: int, seed: int = 0)
         )
         for entry in final
     }
-    fine = [entry for entry in final if entry is best or against[entry.spec.id].low > -budget.margin]
+    fine = [entry for entry in final if entry is best or against[entry.spec.id].is_non_inferior(budget.margin)]
     price = _PRICES[budget.goal]
     chosen = best if budget.goal == "best" else min(fine, key=lambda entry: (price(entry), -entry.value))
     cheaper = [entry for entry in final if price(entry) < price(best)]

@@ -88,14 +88,20 @@ def versions() -> dict[str, str]:
 
 def write_json(path: Path, content: Any) -> None:
     """Write the content as JSON, so that the file is there whole or not at all."""
+    write_text(path, json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write the text, so that the file is there whole or not at all."""
     temporary = path.parent / f".{path.name}.{os.getpid()}"
     try:
         with temporary.open("w", encoding="utf-8") as file:
-            json.dump(content, file, indent=2, ensure_ascii=False, allow_nan=False)
-            file.write("\n")
+            file.write(text)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
-    except BaseException:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename is None:
+            error.filename = str(path)  # a disk that runs full while one writes does not say where
         raise

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from frostline.errors import OptionError, UserError
+from frostline.folders import write_json, write_text
 from frostline.records import TrialResult, TrialSpec
 from frostline.runner.store import Store
 from frostline.studies.tables import Cell, Table, table_of
@@ -48,11 +49,11 @@ def write_trials(folder: Path, path: Path) -> int:
     if path.suffix == ".json":
         with Store(_check(folder)) as store:
             whole = [{"id": spec.id, **spec.to_json(), "result": result.to_json()} for spec, result in store]
-        path.write_text(json.dumps(whole, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+        write_json(path, whole)
         return len(whole)
     table = read_trials(folder)
     if path.suffix == ".csv":
-        path.write_text(table.to_csv(), encoding="utf-8")
+        write_text(path, table.to_csv())
     else:
         import pandas as pd
 

@@ -65,6 +65,7 @@ def study(
     options: Mapping[str, Any] | None = None,
     recipe: Mapping[str, Any] | None = None,
     protocol: str = "held-out",
+    margin: float = 1.0,
     data_dir: str | Path | None = None,
     workers: int = 1,
     executor: Callable[[Materials], Executor] | None = None,
@@ -88,6 +89,7 @@ def study(
         options: of the study.
         recipe: fields of the recipe that differ from the paper's.
         protocol: 'held-out' selects on validation and reads the test rows once; 'paper' selects on the test rows.
+        margin: points of the metric that count as little to lose, in the tables.
         data_dir: the folder with official files, for presets.
         workers: processes that run trials.
         executor: runs the trials in place of processes on this machine.
@@ -106,6 +108,8 @@ def study(
         raise OptionError(f"seeds {count}: must be 1 or more")
     if rows is not None and rows < 1:
         raise OptionError(f"rows {rows}: must be 1 or more")
+    if not margin > 0:
+        raise OptionError(f"margin {margin:g}: must be above 0")
     wanted = tuple(tasks) or (chosen.quick_tasks if quick else chosen.tasks)
     loaded_tasks = [_task(one, protocol=protocol, data_dir=data_dir, quick=quick) for one in wanted]
     _refuse_twins([task.name for task in loaded_tasks], "task")
@@ -129,6 +133,7 @@ def study(
         seeds=count,
         rows=QUICK_ROWS if quick and rows is None else rows,
         recipe=base,
+        margin=margin,
         workers=workers,
         estimate=estimate,
         tell=tell,
@@ -158,6 +163,7 @@ class _Going:
     seeds: int
     rows: int | None
     recipe: Recipe
+    margin: float
     workers: int
     estimate: bool
     tell: Callable[[str], None]
@@ -196,6 +202,7 @@ class _Going:
                 recipe=self.recipe,
                 known=store.get,
                 scores=self._scores,
+                margin=self.margin,
             )
             retried = False
             while True:
@@ -255,7 +262,7 @@ class _Going:
         place = self.folder / TABLES
         place.mkdir(exist_ok=True)
         for table in tables:
-            (place / f"{table.name}.csv").write_text(table.to_csv(), encoding="utf-8")
+            folders.write_text(place / f"{table.name}.csv", table.to_csv())
         made = {TABLES_FILE: [table.to_json() for table in tables]}
         folders.write(self.folder, kind="study", files=made, seed=0)
 

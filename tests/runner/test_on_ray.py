@@ -101,12 +101,10 @@ def test_an_address_without_a_cluster_is_one_line(materials):  # noqa: F811
     assert "\n" not in str(error.value)
 
 
-def test_an_address_that_is_none_is_one_line(materials):  # noqa: F811
-    with (
-        contextlib.closing(OnRay(materials, address="here")) as executor,
-        pytest.raises(OptionError, match="--on here"),
-    ):
-        list(executor.run([trial(materials)]))
+@pytest.mark.parametrize("address", ["here", "127.0.0.1", "127.0.0.1:head", "127.0.0.1:99999", ":6379"])
+def test_an_address_that_is_none_is_refused_before_anything_starts(materials, address):  # noqa: F811
+    with pytest.raises(OptionError, match=f"--on {address}: must be ray, or the address"):
+        OnRay(materials, address=address)
 
 
 @pytest.mark.parametrize(("cpus", "gpus"), [(0, 0), (-1, 0), (1, -1)])

@@ -7,6 +7,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -171,6 +172,74 @@ def test_a_store_of_a_newer_format_is_one_line(path):
     with pytest.raises(UserError, match=rf"was written by a newer Frostline \(format {FORMAT + 1}\)") as error:
         Store(path)
     assert "\n" not in str(error.value)
+
+
+# As the first format had it: without kind, surgery, options and values, under an id of another hash.
+OLD_SPEC = {
+    "encoder": {"name": "tiny", "revision": "abc"},
+    "task": {"name": "weather", "fingerprint": "f00d", "metrics": "accuracy"},
+    "plan": {"layers": [2, 3], "head": 4, "method": "lora", "options": {"rank": 2}, "embeddings": False,
+             "because": "a reason"},
+    "recipe": {"learning_rate": 0.001, "epochs": 2, "batch": 32, "accumulate": 1, "schedule": "linear",
+               "warmup": 0.06, "weight_decay": 0.0, "clip": 1.0, "dropout": None, "frozen_dropout": True,
+               "head": "family", "max_length": None, "select": "best", "patience": None, "evaluate_every": None,
+               "new_layer_rate": 1.0, "precision": "float32", "cache_dtype": "float16", "threads": 1, "seed": 3},
+    "train_rows": 100,
+}  # fmt: skip
+OLD_RESULT = {
+    "status": "done", "reason": "", "metrics": {"validation": {"accuracy": 0.5}},
+    "history": [{"step": 4, "loss": 0.25}], "predictions": {"validation": [0, 1]},
+    "parameters": {"total": 10, "trainable": 4}, "seconds": {"training": 0.125}, "versions": {"python": "3"},
+}  # fmt: skip
+
+
+def write_old_store(path, rows):
+    with closing(sqlite3.connect(path)) as file, file:
+        file.executescript(
+            "CREATE TABLE about (format INTEGER NOT NULL); INSERT INTO about VALUES (1);"
+            "CREATE TABLE trials (id TEXT PRIMARY KEY, spec TEXT NOT NULL, status TEXT NOT NULL, result TEXT NOT NULL,"
+            " finished TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP);"
+        )
+        for number, (spec, result) in enumerate(rows):
+            told = (f"old-{number}", spec, "done", result, "2024-01-01 00:00:00")
+            file.execute("INSERT INTO trials VALUES (?, ?, ?, ?, ?)", told)
+
+
+def test_a_store_of_the_first_format_is_migrated_and_its_trials_are_found(path):
+    write_old_store(path, [(json.dumps(OLD_SPEC), json.dumps(OLD_RESULT))])
+    with Store(path) as store:
+        found = store.get(TrialSpec.from_json(OLD_SPEC))
+        assert found is not None
+        assert (found.metrics, found.predictions) == ({"validation": {"accuracy": 0.5}}, {"validation": (0, 1)})
+        assert found.values == {}
+        assert len(store) == 1
+    with closing(sqlite3.connect(path)) as file:
+        ((known,),) = file.execute("SELECT format FROM about").fetchall()
+        ((told, when),) = file.execute("SELECT spec, finished FROM trials").fetchall()
+    assert (known, json.loads(told)["kind"], when) == (FORMAT, "tune", "2024-01-01 00:00:00")
+
+
+def test_a_migration_that_cannot_be_finished_changes_nothing(path):
+    write_old_store(path, [(json.dumps(OLD_SPEC), json.dumps(OLD_RESULT)), ("{}", "{}")])
+    with pytest.raises(UserError, match="holds a trial that cannot be read"):
+        Store(path)
+    with closing(sqlite3.connect(path)) as file:
+        assert file.execute("SELECT format FROM about").fetchall() == [(1,)]
+        assert [row for (row,) in file.execute("SELECT id FROM trials ORDER BY rowid")] == ["old-0", "old-1"]
+
+
+def test_a_full_disk_is_one_line_and_what_is_recorded_stays(path):
+    with Store(path) as store:
+        store.put(SPEC, RESULT)
+        (pages,) = store._file.execute("PRAGMA page_count").fetchone()
+        store._file.execute(f"PRAGMA max_page_count = {pages}")  # the error that SQLite gives on a full disk
+        large = replace(RESULT, predictions={"validation": tuple(range(10_000))})
+        with pytest.raises(UserError, match="the disk is full; make room") as error:
+            store.put(numbered(1), large)
+        assert "\n" not in str(error.value)
+    with Store(path) as store:
+        assert store.get(SPEC) == RESULT
+        assert store.get(numbered(1)) is None
 
 
 # Kills and readers ---------------------------------------------------------------------------------------------------

@@ -97,7 +97,8 @@ def run(arguments: list[str]) -> int:
     except OSError as error:
         if error.errno not in _OUTSIDE:
             raise
-        return _fail(f"{error.filename or 'output'}: {error.strerror}; give another place, or change that", 2)
+        remedy = "make room" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "change that"
+        return _fail(f"{error.filename or 'output'}: {error.strerror}; {remedy}, or give another place", 2)
     if code == Interrupted.exit_code:
         return _fail("interrupted", Interrupted.exit_code)
     return code if isinstance(code, int) else 0

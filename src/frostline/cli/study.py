@@ -49,6 +49,7 @@ def command(
     protocol: Annotated[
         str, typer.Option(help="'held-out' selects on validation; 'paper' selects on the test rows, as the papers do.")
     ] = "held-out",
+    margin: Annotated[float, typer.Option(help="Points of the metric that count as little to lose.")] = 1.0,
     data_dir: options.DataDir = None,
     output: Annotated[
         Optional[Path],
@@ -122,6 +123,7 @@ def command(
                 options=_options(option or []),
                 recipe={key: value for key, value in recipe.items() if value is not None},
                 protocol=protocol,
+                margin=margin,
                 data_dir=data_dir,
                 workers=workers,
                 executor=None if on is None else _on_ray(on, cpus_per_trial, gpus_per_trial),

@@ -42,6 +42,8 @@ class OnRay:
             raise OptionError(
                 f"--cpus-per-trial {cpus:g}, --gpus-per-trial {gpus:g}: a trial needs something to run on"
             )
+        if address is not None:
+            _host_and_port(address)
         self.ray = ray
         # What a trial keeps while it runs would lie on whichever node it is on: one that is lost starts anew.
         device = "cuda" if gpus else materials.device
@@ -91,13 +93,17 @@ class OnRay:
             return TrialResult(status="failed", reason=reason)
 
 
+def _host_and_port(address: str) -> tuple[str, int]:
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not (host and port.isdigit() and int(port) < 65536):
+        raise OptionError(f"--on {address}: must be ray, or the address of a cluster's head such as 10.0.0.5:6379")
+    return host, int(port)
+
+
 def _check_reachable(address: str) -> None:
     """Refuse an address at which nobody listens: Ray itself would try for minutes."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if not (host and port.isdigit()):
-        raise OptionError(f"--on {address}: must be ray, or the address of a cluster's head such as 10.0.0.5:6379")
     try:
-        socket.create_connection((host, int(port)), timeout=_PATIENCE).close()
+        socket.create_connection(_host_and_port(address), timeout=_PATIENCE).close()
     except OSError as error:
         raise UserError(f"--on {address}: no Ray cluster can be reached there ({error.strerror or error})") from None
 

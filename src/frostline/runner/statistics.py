@@ -28,6 +28,10 @@ class Difference:
     low: float
     high: float
 
+    def is_non_inferior(self, margin: float) -> bool:
+        """Whether it is shown that the first model loses less than the margin, in points."""
+        return self.low > -margin
+
     def __str__(self) -> str:
         return f"{self.value:+.1f} ({self.low:+.1f} to {self.high:+.1f})"
 
@@ -226,7 +230,7 @@ def summarise(values: Sequence[float]) -> Summary:
 
 def paired_p(one: Sequence[float], other: Sequence[float]) -> float | None:
     """The two-sided p-value of a paired t-test over seeds; None where it is undefined."""
-    gaps = np.asarray(one, dtype=np.float64) - np.asarray(other, dtype=np.float64)
+    gaps = np.round(np.asarray(one, dtype=np.float64) - np.asarray(other, dtype=np.float64), 9)  # equal ones are equal
     if len(gaps) < 2:
         return None
     spread = float(gaps.std(ddof=1))

@@ -10,7 +10,7 @@ from pathlib import Path
 from frostline.errors import UserError
 from frostline.records import TrialResult, TrialSpec
 
-FORMAT = 1
+FORMAT = 2  # 1 was before studies: trials without kind, surgery, options and values, under ids of another hash
 _TABLES = """
 CREATE TABLE IF NOT EXISTS about (format INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS trials (
@@ -38,11 +38,38 @@ class Store:
             (known,) = self._file.execute("SELECT max(format) FROM about").fetchone()
             if known is None:
                 self._file.execute("INSERT INTO about VALUES (?)", (FORMAT,))
+            elif known < FORMAT:
+                self._migrate()
         except sqlite3.Error as error:
+            if _is_full(error):
+                raise _full(path) from None
             raise UserError(f"{path}: is no store of trials ({error}); remove it or give another folder") from None
         if known is not None and known > FORMAT:
             self.close()
             raise UserError(f"{path}: was written by a newer Frostline (format {known}); update this one")
+
+    def _migrate(self) -> None:
+        """Write every trial as it would be written now, all of them or, if that is interrupted, none."""
+        self._file.execute("BEGIN IMMEDIATE")
+        try:
+            rows = self._file.execute("SELECT spec, result, finished FROM trials ORDER BY rowid").fetchall()
+            self._file.execute("DELETE FROM trials")
+            for told, found, finished in rows:
+                try:
+                    spec, result = TrialSpec.from_json(json.loads(told)), TrialResult.from_json(json.loads(found))
+                except (ValueError, KeyError, TypeError) as error:
+                    raise UserError(f"{self.path}: holds a trial that cannot be read ({error})") from None
+                self._file.execute(
+                    "INSERT OR REPLACE INTO trials (id, spec, status, result, finished) VALUES (?, ?, ?, ?, ?)",
+                    (*_row(spec, result), finished),
+                )
+            self._file.execute("UPDATE about SET format = ?", (FORMAT,))
+        except BaseException:
+            if self._file.in_transaction:  # a full disk has ended it already
+                self._file.execute("ROLLBACK")
+            self.close()
+            raise
+        self._file.execute("COMMIT")
 
     def __enter__(self) -> Store:
         return self
@@ -61,8 +88,14 @@ class Store:
 
     def put(self, spec: TrialSpec, result: TrialResult) -> None:
         """Record a trial; one of the same id is replaced."""
-        row = (spec.id, json.dumps(spec.to_json()), result.status, json.dumps(result.to_json(), allow_nan=False))
-        self._file.execute("INSERT OR REPLACE INTO trials (id, spec, status, result) VALUES (?, ?, ?, ?)", row)
+        try:
+            self._file.execute(
+                "INSERT OR REPLACE INTO trials (id, spec, status, result) VALUES (?, ?, ?, ?)", _row(spec, result)
+            )
+        except sqlite3.OperationalError as error:
+            if _is_full(error):
+                raise _full(self.path) from None
+            raise
 
     def copy_to(self, path: Path) -> None:
         """Write a copy as one file; the store itself may have a part of its trials in a second one while it is read."""
@@ -75,3 +108,15 @@ class Store:
         rows = self._file.execute("SELECT spec, result FROM trials ORDER BY rowid").fetchall()
         for spec, result in rows:
             yield TrialSpec.from_json(json.loads(spec)), TrialResult.from_json(json.loads(result))
+
+
+def _row(spec: TrialSpec, result: TrialResult) -> tuple[str, str, str, str]:
+    return spec.id, json.dumps(spec.to_json()), result.status, json.dumps(result.to_json(), allow_nan=False)
+
+
+def _is_full(error: sqlite3.Error) -> bool:
+    return getattr(error, "sqlite_errorcode", None) in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE)
+
+
+def _full(path: Path) -> UserError:
+    return UserError(f"{path}: the disk is full; make room, and the same command goes on with what is recorded")

@@ -65,6 +65,7 @@ class Ask:
         recipe: of every trial, as far as the study does not say otherwise.
         known: the result of a trial, or None if it has not been run.
         scores: layer scores of an encoder on a task, measured once.
+        margin: points of the metric that count as little to lose.
     """
 
     encoders: tuple[Encoder, ...]
@@ -74,6 +75,7 @@ class Ask:
     recipe: Recipe
     known: Callable[[TrialSpec], TrialResult | None]
     scores: Callable[[Encoder, Task, Sequence[str]], LayerScores]
+    margin: float = 1.0
 
     def pairs(self) -> Iterator[tuple[Encoder, Task]]:
         """Every encoder with every task."""

@@ -17,12 +17,12 @@ _PROBE = "probe.linear"
 
 def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
     found = []
-    by_size = grouped(points, ("rows",))
-    for (rows,), group in by_size.items():
-        name = "quality" if len(by_size) == 1 else f"quality-{rows}"
+    by_size = grouped(points, ("size",))
+    for (size,), group in by_size.items():
+        name = "quality" if len(by_size) == 1 else f"quality-{size}"
         labels = ("encoder", "task", "rows", "arm", "first", "last", "kept")
         found.append(
-            quality_table(ask, group, name=name, title=f"Quality with {rows} training rows by what is pretrained",
+            quality_table(ask, group, name=name, title=f"Quality with {size} training rows by what is pretrained",
                           labels=labels)
         )  # fmt: skip
     found.append(_losses(points))
@@ -136,12 +136,12 @@ def reinitialise(
         if not 1 <= width <= encoder.depth or step < 1:
             raise OptionError(f"study reinitialise: width {width} and step {step} must be 1..{encoder.depth}")
         learning_rate = ask.rate_for(encoder, rate)
-        for rows in _sizes(sizes):
+        for size in _sizes(sizes):
             for arm, new, labels in _arms(mode, encoder.depth, width, step):
                 surgery = {"reinitialise": new, "keep_norms": keep_norms, "as_released": as_released} if new else {}
                 for seed in range(ask.seeds):
                     yield ask.point(
-                        encoder, task, Plan.full(encoder.depth), arm=arm, seed=seed, rows=rows, surgery=surgery,
-                        labels={"rows": min(rows, len(task.train)), **labels}, learning_rate=learning_rate,
-                        new_layer_rate=new_layer_rate if new else 1.0,
+                        encoder, task, Plan.full(encoder.depth), arm=arm, seed=seed, rows=size, surgery=surgery,
+                        labels={"size": size, "rows": min(size, len(task.train)), **labels},
+                        learning_rate=learning_rate, new_layer_rate=new_layer_rate if new else 1.0,
                     )  # fmt: skip

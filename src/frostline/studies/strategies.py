@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -29,14 +29,19 @@ def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
         chosen,
         name="quality",
         title="Quality of each plan",
-        labels=("encoder", "task", "arm", "plan", "method"),
-        more=lambda group: {"learning_rates": _rates_of(group)},
+        labels=("encoder", "task", "arm", "method"),
+        more=lambda group: {"plans": _listed(point["plan"] for point in group), "learning_rates": _rates_of(group)},
     )
     return [quality, _cost_table(ask, chosen)]
 
 
 def _rates_of(group: Sequence[Measured]) -> str:
-    return ", ".join(dict.fromkeys(f"{point.spec.recipe.learning_rate:g}" for point in group))
+    return _listed(f"{point.spec.recipe.learning_rate:g}" for point in group)
+
+
+def _listed(values: Iterable[str]) -> str:
+    """Those that differ between seeds, such as random plans, all of them."""
+    return "; ".join(dict.fromkeys(values))
 
 
 def _cost_table(ask: Ask, points: Sequence[Measured]) -> Table:

@@ -174,7 +174,7 @@ def quality_table(
         title: of the table.
         labels: what tells arms apart; encoder, task and arm among them.
         baseline: the arm that others are compared with.
-        more: further columns for the points of an arm.
+        more: further columns for the points of an arm that have not failed.
     """
     tasks = {task.name: task for task in ask.tasks}
     groups = grouped(points, labels)
@@ -194,21 +194,27 @@ def quality_table(
         if done:
             record |= spread([quality(point, task) for point in done])
             base = whole.get((said["encoder"], said["task"]), [])
-            record |= _against(task, done, [one for one in base if one.is_done], is_same=said["arm"] == baseline)
+            others = [one for one in base if one.is_done and said["arm"] != baseline]
+            record |= _against(task, done, others, margin=ask.margin)
         record["informative"] = fine.get((said["encoder"], said["task"]))
-        records.append(record | dict(more(group) if more and done else {}))
+        records.append(record | dict(more(done) if more and done else {}))
     _correct(records)
     said_of = [f"{task.name}: always saying the most frequent answer gives {majority(task):.1f} points of "
                f"{task.metrics[0]}" for task in ask.tasks]  # fmt: skip
-    return table_of(name, title, records, notes=[*said_of, *_optimistic(ask)])
+    return table_of(name, title, records, notes=[*said_of, non_inferior_note(ask.margin), *_optimistic(ask)])
 
 
-def _against(task: Task, done: Sequence[Measured], base: Sequence[Measured], *, is_same: bool) -> dict[str, Cell]:
+def non_inferior_note(margin: float) -> str:
+    """What the column of that name says."""
+    return f"non_inferior: shown by the bootstrap over test rows to lose less than {margin:g} points, at 95%"
+
+
+def _against(task: Task, done: Sequence[Measured], base: Sequence[Measured], *, margin: float) -> dict[str, Cell]:
     """The difference to the baseline in points, over the seeds that both have."""
     others = {point["seed"]: point for point in base}
     pairs = [(point, others[point["seed"]]) for point in done if point["seed"] in others]
-    if is_same or not pairs:
-        return dict.fromkeys(("minus_full", "seeds_low", "seeds_high", "rows_low", "rows_high", "p"))
+    if not pairs:
+        return dict.fromkeys(("minus_full", "seeds_low", "seeds_high", "rows_low", "rows_high", "non_inferior", "p"))
     ours, theirs = ([quality(pair[side], task) for pair in pairs] for side in (0, 1))
     gaps = summarise([one - other for one, other in zip(ours, theirs, strict=True)])
     over_rows = pooled_difference(task, pairs)
@@ -218,6 +224,7 @@ def _against(task: Task, done: Sequence[Measured], base: Sequence[Measured], *, 
         "seeds_high": gaps.high,
         "rows_low": over_rows.low,
         "rows_high": over_rows.high,
+        "non_inferior": over_rows.is_non_inferior(margin),
         "p": paired_p(ours, theirs),
     }
 

@@ -30,6 +30,7 @@ from frostline.studies.tables import (
     is_informative,
     judged_split,
     majority,
+    non_inferior_note,
     quality,
     spread,
     table_of,
@@ -41,7 +42,6 @@ from frostline.tunable import Tunable, make_tunable
 from frostline.workshop import Workshop
 
 _ARMS = ("UNTUNED", "TUNED", "TUNEDORIG")
-_MARGIN = 1.0  # points that may be lost
 _DRAWS = 1000
 
 Reading = dict[str, Any]  # metrics and predictions of one arm at one layer
@@ -171,24 +171,24 @@ def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
         if not done:
             continue
         task, said = tasks[name], {"encoder": encoder, "task": name}
-        records = [record for arm in _ARMS for record in _layer_records(task, done, arm)]
+        records = [record for arm in _ARMS for record in _layer_records(task, done, arm, margin=ask.margin)]
         layers += [{**said, **record} for record in [*records, _majority_record(task)]]
         summary.append({**said, **_summary(task, done, records)})
     return [
         table_of("layers", "Quality when a tuned model is read at a layer", layers, notes=[
             "UNTUNED: the tuned head reads at the layer, nothing is trained; TUNED: a fresh head on the tuned model's "
             "states; TUNEDORIG: a fresh head on the pretrained model's",
-            f"non_inferior: the loss is at most {_MARGIN:g} point, as the 95% interval of a bootstrap over rows shows",
+            non_inferior_note(ask.margin),
         ]),
         table_of("summary", "How many of the top layers can go, and what tuned states are worth", summary, notes=[
-            f"can_go: going down from the top, every one of these cuts is shown to lose at most {_MARGIN:g} point",
+            f"can_go: going down from the top, every one of these cuts is non_inferior, by {ask.margin:g} points",
             "tuned_minus_orig: a fresh head on tuned states minus one on pretrained states, mean over the upper half "
             "of the layers",
         ]),
     ]  # fmt: skip
 
 
-def _layer_records(task: Task, done: Sequence[Measured], arm: str) -> Iterator[dict[str, Cell]]:
+def _layer_records(task: Task, done: Sequence[Measured], arm: str, *, margin: float) -> Iterator[dict[str, Cell]]:
     """One arm at every layer, compared with the whole tuned model of the same seed."""
     wholes = [quality(point, task) for point in done]
     for layer in range(1, done[0].spec.plan.head + 1):
@@ -197,17 +197,20 @@ def _layer_records(task: Task, done: Sequence[Measured], arm: str) -> Iterator[d
         gaps = summarise([one - whole for one, whole in zip(found, wholes, strict=True)])
         seen: dict[str, Cell] = {"arm": arm, "layer": layer, "metric": task.metrics[0], "seeds": len(done)}
         yield seen | spread(found) | {
-            "minus_full": gaps.mean, "seeds_low": gaps.low, "seeds_high": gaps.high, **_over_rows(task, done, reads)
+            "minus_full": gaps.mean, "seeds_low": gaps.low, "seeds_high": gaps.high,
+            **_over_rows(task, done, reads, margin=margin),
         }  # fmt: skip
 
 
-def _over_rows(task: Task, done: Sequence[Measured], reads: Sequence[Mapping[str, Any]]) -> dict[str, Cell]:
+def _over_rows(
+    task: Task, done: Sequence[Measured], reads: Sequence[Mapping[str, Any]], *, margin: float
+) -> dict[str, Cell]:
     """The difference to the whole model by a paired bootstrap over rows, and whether it is shown to be small."""
     split, rows = judged_split(task)
     ones = [one["predictions"] for one in reads]
     others = [point.result.predictions[split] for point in done]
     found = compare_means(rows.labels, ones, others, task.metrics[0], groups=rows.groups, draws=_DRAWS)
-    return {"rows_low": found.low, "rows_high": found.high, "non_inferior": found.low >= -_MARGIN}
+    return {"rows_low": found.low, "rows_high": found.high, "non_inferior": found.is_non_inferior(margin)}
 
 
 def _majority_record(task: Task) -> dict[str, Cell]:
