@@ -122,6 +122,15 @@ class Layout:
         rest = (sums - firsts) / (self.lengths[:, None] - 1).clamp(min=1)
         return torch.where(self.lengths[:, None] > 1, rest, firsts)
 
+    def mean_of(self, states: Tensor, kept: Tensor) -> Tensor:
+        """Each text's mean over the tokens that are kept, (tokens,), or over all where none is: (texts, width)."""
+        text = torch.arange(len(self), device=self.device).repeat_interleave(self.lengths)
+        counts = states.new_zeros(len(self)).index_add_(0, text, kept.to(states.dtype))
+        weights = torch.where(
+            counts[text] > 0, kept.to(states.dtype) / counts[text].clamp(min=1), 1 / self.lengths[text]
+        )
+        return states.new_zeros(len(self), states.shape[1]).index_add_(0, text, weights[:, None] * states)
+
     def _group(self, texts: Ints) -> Group:
         lengths = self._lengths[texts]
         column = np.arange(int(lengths.max()))[None, :]

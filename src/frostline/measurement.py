@@ -56,7 +56,8 @@ def measure(
         encoder: an Encoder, a folder, a hub id, or None for the embedded default.
         task: a Task, a file, preset name, hub id, DataFrame or Dataset, or None for the embedded default.
         scores: names of layer scores, or 'default', or 'all'.
-        pooling: 'mean' of the tokens except the first, the 'first' token, or the mean of 'all' tokens.
+        pooling: 'mean' of the tokens except the first, the 'first' token, the mean of 'all' tokens, or 'released', see
+            `pooled_states`.
         examples: how many rows to use at most, drawn in proportion to the classes.
         rows: which split; a model that was tuned on the training rows is measured on others, since it knows those.
         max_length: cut texts at this many tokens.

@@ -90,6 +90,8 @@ def answers(logits, kind, label, true, draw):
     """Pairs of a weight and the log-probability to differentiate."""
     if kind == "regression":
         output = logits[0]
+        if label == "logit":
+            return [(1.0, output)]
         if label == "expected":  # three points that have the moments of a Gaussian: exact for a square
             targets = [(1 / 6, -(3**0.5)), (2 / 3, 0.0), (1 / 6, 3**0.5)]
             return [(weight, -0.5 * (output.detach() + step - output) ** 2) for weight, step in targets]
@@ -97,8 +99,8 @@ def answers(logits, kind, label, true, draw):
         return [(1.0, -0.5 * (target - output) ** 2)]
     log_p = logits.log_softmax(0)
     p = log_p.detach().exp()
-    if label == "expected":
-        return [(p[y], log_p[y]) for y in range(len(p))]
+    if label in ("expected", "logit"):
+        return [(p[y], (log_p if label == "expected" else logits)[y]) for y in range(len(p))]
     return [(1.0, log_p[int(true) if label == "true" else int((draw > p.cumsum(0)[:-1]).sum())])]
 
 
@@ -127,9 +129,9 @@ def test_more_classes_than_two_are_exact_too(name, classes):
     assert_same(fisher_diagonal(evidence, heads=1), loop(evidence))
 
 
-@pytest.mark.parametrize("label", ["true", "sampled"])
+@pytest.mark.parametrize("label", ["true", "sampled", "logit"])
 @pytest.mark.parametrize("kind", ["classification", "regression", "multiple choice"])
-def test_true_and_sampled_labels_equal_the_loop(kind, label):
+def test_other_labels_and_logits_equal_the_loop(kind, label):
     evidence = evidence_of(double_encoder("bert"), kind, classes=3)
     source = torch.Generator().manual_seed(evidence.seed)
     count = 3 if kind == "multiple choice" else len(evidence)
@@ -209,8 +211,33 @@ def test_every_registered_score_is_defined_for_layers_and_not_for_embeddings(nam
     assert torch.equal(again.values[1:], estimate.values[1:])
 
 
-def test_five_scores_are_registered():
-    assert NAMES == ["fisher", "fisher.trace", "fisher.mean", "fisher.true", "fisher.sampled"]
+def test_six_scores_are_registered():
+    assert NAMES == ["fisher", "fisher.trace", "fisher.mean", "fisher.true", "fisher.sampled", "fisher.released"]
+
+
+def test_the_released_score_is_that_of_one_text_with_padding_for_words_and_logits():
+    """A loop over the heads, through Hugging Face's model without a mask."""
+    evidence = evidence_of(double_encoder("bert"), classes=3)
+    encoder = evidence.encoder
+    (row,) = torch.randperm(len(evidence), generator=torch.Generator().manual_seed(0))[:1].tolist()
+    ids = evidence.tokens.take([row]).ids.tolist()
+    ids += [encoder.config.pad_token_id] * (max(LENGTHS) - len(ids))
+    expected = []
+    for number in range(3):
+        head = make_head(encoder, labels=3, kind="classification", seed=number).double().eval()
+        states = encoder.model(input_ids=torch.tensor([ids])).last_hidden_state  # no mask: padding is text
+        logits = head(states)[0]
+        squares = [{name: torch.zeros_like(p) for name, p in layer.named_parameters()}
+                   for layer in encoder.model.encoder.layer]  # fmt: skip
+        for y, p in enumerate(logits.softmax(0).detach()):
+            encoder.model.zero_grad()
+            logits[y].backward(retain_graph=True)
+            for layer, sums in zip(encoder.model.encoder.layer, squares, strict=True):
+                for name, parameter in layer.named_parameters():
+                    sums[name] += p * parameter.grad.square()
+        expected.append([torch.cat([value.flatten() for value in sums.values()]).norm() for sums in squares])
+    found = LAYER_SCORES["fisher.released"].estimate(evidence, uncertainty=False).values
+    torch.testing.assert_close(found[1:], torch.tensor(expected).mean(0).to(found), rtol=1e-5, atol=0)
 
 
 def test_the_head_matters():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from tests.tiny import CONFIGS, DEPTH, padded_inputs, random_tokens, tiny_encoder
@@ -9,7 +11,12 @@ from tests.tiny import CONFIGS, DEPTH, padded_inputs, random_tokens, tiny_encode
 from frostline.errors import MeasureError, OptionError
 from frostline.states.pooled import POOLINGS, pooled_states
 
-PICK = {"mean": lambda text: text[1:].mean(0), "first": lambda text: text[0], "all": lambda text: text.mean(0)}
+PICK = {
+    "mean": lambda text, ids: text[1:].mean(0),
+    "first": lambda text, ids: text[0],
+    "all": lambda text, ids: text.mean(0),
+    "released": lambda text, ids: text[[place for place, number in enumerate(ids) if number not in (0, 1, 2)]].mean(0),
+}
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -22,8 +29,24 @@ def test_pooled_states_equal_a_loop_over_texts(name, pooling):
         inputs = padded_inputs(encoder, tokens.take([row]))
         with torch.inference_mode():
             states = encoder.model(**inputs, output_hidden_states=True).hidden_states
-        expected = torch.stack([PICK[pooling](state[0]) for state in states])
+        expected = torch.stack([PICK[pooling](state[0], tokens.take([row]).ids) for state in states])
         torch.testing.assert_close(pooled[:, row], expected, atol=1e-5, rtol=0)
+
+
+def test_the_released_mean_leaves_out_the_ids_0_1_and_2_and_takes_all_where_nothing_else_is_left():
+    encoder, tokens = tiny_encoder("roberta"), random_tokens((6, 3))
+    ids = tokens.ids.copy()
+    ids[[0, 4, 5]] = [0, 2, 2]
+    ids[6:] = [0, 2, 2]
+    tokens = replace(tokens, ids=ids)
+    every = [encoder.states(tokens.take([row]), encoder.layout(tokens.take([row]))) for row in (0, 1)]
+    with torch.inference_mode():
+        expected = [
+            torch.stack([state[kept].mean(0) for state in states])
+            for states, kept in zip(every, ([1, 2, 3], [0, 1, 2]), strict=True)
+        ]
+    found = pooled_states(encoder, tokens, poolings=["released"])["released"]
+    torch.testing.assert_close(found, torch.stack(expected, 1), atol=1e-5, rtol=0)
 
 
 def test_progress_ends_at_all_texts():
@@ -48,7 +71,9 @@ def test_the_batch_size_does_not_change_the_states():
 
 
 def test_an_unknown_pooling_is_refused():
-    with pytest.raises(OptionError, match=r"pooling 'means' \(did you mean mean\?\): must be one of mean, first, all"):
+    with pytest.raises(
+        OptionError, match=r"pooling 'means' \(did you mean mean\?\): must be one of mean, first, all, released"
+    ):
         pooled_states(tiny_encoder("bert"), random_tokens(), poolings=["means"])
 
 

@@ -23,6 +23,7 @@ class PoolingChoice(StrEnum):
     mean = "mean"
     first = "first"
     all = "all"
+    released = "released"
 
 
 class RowsChoice(StrEnum):
@@ -53,7 +54,10 @@ def command(
     list_scores: Annotated[bool, typer.Option("--list-scores", help="Explain the layer scores and stop.")] = False,
     pooling: Annotated[
         PoolingChoice,
-        typer.Option(help="One vector per text: the mean of all tokens but the first, the first one, or all of them."),
+        typer.Option(
+            help="One vector per text: the mean of all tokens but the first, the first one, all of them, or those with "
+            "ids above 2 as in paper 1's released script."
+        ),
     ] = PoolingChoice.mean,
     examples: Annotated[int, typer.Option(min=2, help="Rows to use at most, drawn in proportion.")] = 5000,
     rows: Annotated[
@@ -162,6 +166,7 @@ _POOLED = {
     "mean": "each text is the mean of its tokens but the first",
     "first": "each text is its first token",
     "all": "each text is the mean of all its tokens",
+    "released": "each text is the mean of its tokens with an id above 2",
 }
 
 

@@ -17,8 +17,8 @@ from torch import Tensor
 from frostline.errors import OptionError, did_you_mean
 from frostline.tasks.record import Kind
 
-Label = Literal["expected", "true", "sampled"]
-LABELS: tuple[Label, ...] = ("expected", "true", "sampled")
+Label = Literal["expected", "true", "sampled", "logit"]
+LABELS: tuple[Label, ...] = ("expected", "true", "sampled", "logit")
 
 _TINY = 1e-300  # keeps 0/0 at 0
 
@@ -32,7 +32,7 @@ def answer_weights(
         logits: (texts, outputs), float64; one output for regression and multiple choice.
         kind: classification, regression (a Gaussian of unit variance around the output) or multiple choice (a softmax
             over the outputs of an example's texts).
-        label: expected over the answers, true, or sampled.
+        label: expected over the answers, true, or sampled; or the logits themselves, by their answers' probabilities.
         labels: (texts,), class numbers from 0, values, or 1 at the right choice.
         example: (texts,), the example from 0 of each text, ascending.
         draws: (examples,), uniform in 0..1, for sampled labels.
@@ -53,7 +53,7 @@ def answer_weights(
 
 def _of_gaussian(outputs: Tensor, label: Label, labels: Tensor, draws: Tensor) -> Tensor:
     """The gradient of log N(y; f, 1) is (y - f) times that of f, and the expected square of y - f is 1."""
-    if label == "expected":
+    if label in ("expected", "logit"):
         return torch.ones_like(outputs)[None]
     if label == "true":
         return (labels[:, None] - outputs)[None]
@@ -66,6 +66,8 @@ def _of_softmax(logits: Tensor, label: Label, labels: Tensor, draws: Tensor) -> 
     probabilities = logits.softmax(1)
     if label == "expected":
         return multinomial_root(probabilities).permute(2, 0, 1)
+    if label == "logit":
+        return torch.diag_embed(probabilities.sqrt()).permute(1, 0, 2)
     if label == "sampled":
         labels = (draws[:, None] > probabilities.cumsum(1)[:, :-1]).sum(1)
     return (F.one_hot(labels, logits.shape[1]) - probabilities)[None]

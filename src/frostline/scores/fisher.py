@@ -83,8 +83,9 @@ def estimate_fisher(
 
     Args:
         evidence: with encoder and tokens.
-        label: 'expected' over all labels, the 'true' one, or one 'sampled' from the model's answer. The answer is
-            a softmax over classes or over the choices of a question, in regression a Gaussian of unit variance.
+        label: 'expected' over all labels, the 'true' one, one 'sampled' from the model's answer, or the 'logit' of each
+            in place of its log-probability, weighted by its probability. The answer is a softmax over classes or over
+            the choices of a question, in regression a Gaussian of unit variance.
         norm: 'frobenius', 'trace', or 'mean' over the layer's parameters.
         examples: how many rows, or questions, are drawn from the evidence at most.
         heads: how many freshly initialised heads.

@@ -20,12 +20,13 @@ from frostline.errors import MeasureError, OptionError, did_you_mean
 from frostline.layout import Layout
 from frostline.tokens import Tokens
 
-Pooling = Literal["mean", "first", "all"]
+Pooling = Literal["mean", "first", "all", "released"]
 POOLINGS: tuple[Pooling, ...] = get_args(Pooling)
 Progress = Callable[[int, int], None]  # texts done, texts in all
 
 # Large enough for full speed on a CPU, small enough to stay in its cache between two layers.
 _TOKENS_PER_BATCH = 4096
+_LAST_SPECIAL = 2  # of RoBERTa's ids: <s>, <pad> and </s> are 0, 1 and 2
 
 
 def pooled_states(
@@ -42,7 +43,8 @@ def pooled_states(
     Args:
         encoder: run in eval mode, without gradients.
         tokens: of the texts.
-        poolings: 'mean' of the tokens except the first, the 'first' token, the mean of 'all' tokens.
+        poolings: 'mean' of the tokens except the first, the 'first' token, the mean of 'all' tokens, or as in paper 1's
+            'released' script, the mean of tokens whose id is above 2: for RoBERTa without <s> and </s>.
         progress: told how many texts are done after each batch.
         tokens_per_batch: bounds the memory that token states take.
         memory_limit: bytes beyond which the result lies in a temporary file on disk, mapped into memory.
@@ -59,7 +61,7 @@ def pooled_states(
             place = torch.as_tensor(rows)
             for layer, states in enumerate(encoder.states(batch, layout)):
                 for pooling, into in out.items():
-                    into[layer, place] = pool[pooling](layout, states.float()).cpu()
+                    into[layer, place] = pool[pooling](batch, layout, states.float()).cpu()
             done += len(rows)
             if progress is not None:
                 progress(done, len(tokens))
@@ -74,11 +76,13 @@ def _on_disk(shape: tuple[int, ...]) -> Tensor:
         return torch.from_numpy(np.memmap(file, dtype=np.float32, mode="w+", shape=shape))
 
 
-def _pooler(pooling: str) -> Callable[[Layout, Tensor], Tensor]:
+def _pooler(pooling: str) -> Callable[[Tokens, Layout, Tensor], Tensor]:
     if pooling == "first":
-        return Layout.first
+        return lambda batch, layout, states: layout.first(states)
     if pooling in ("mean", "all"):
-        return lambda layout, states: layout.mean(states, skip_first=pooling == "mean")
+        return lambda batch, layout, states: layout.mean(states, skip_first=pooling == "mean")
+    if pooling == "released":
+        return lambda batch, layout, states: layout.mean_of(states, torch.as_tensor(batch.ids > _LAST_SPECIAL))
     raise OptionError(f"pooling {pooling!r}{did_you_mean(pooling, POOLINGS)}: must be one of {', '.join(POOLINGS)}")
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from frostline.records import Plan
 from frostline.studies import Ask, Measured, Point, study
+from frostline.studies.released import frozen_by_prefix
 from frostline.studies.tables import Cell, Table, grouped, majority, quality, quality_table, table_of
 
 _RATES = (1e-5, 2e-5, 3e-5, 4e-5, 5e-5)
@@ -61,7 +62,7 @@ def _operating_points(ask: Ask, points: Sequence[Measured]) -> Table:
     quick={"rates": 1, "step": 3},
     quick_seeds=2,
 )
-def freeze(ask: Ask, *, rates: int = 5, step: int = 1) -> Iterator[Point]:
+def freeze(ask: Ask, *, rates: int = 5, step: int = 1, frozen_as_released: bool = False) -> Iterator[Point]:
     """How many of the lower layers can stay frozen before quality drops?
 
     The embeddings and the first N layers stay as pretrained, for N = 0 and N from half of the layers to all of them.
@@ -69,7 +70,8 @@ def freeze(ask: Ask, *, rates: int = 5, step: int = 1) -> Iterator[Point]:
     with which every task keeps 90% of full fine-tuning's quality.
 
     Options: `rates`, how many of the paper's learning rates are tried, the highest first; they are for encoders of
-    width 768, and narrower ones get higher ones in proportion; `step`, from one N to the next.
+    width 768, and narrower ones get higher ones in proportion; `step`, from one N to the next; `frozen_as_released`,
+    freeze by the beginning of names as a script did, layers 11 and 12 wherever layer 2 is frozen.
     """
     for encoder, task in ask.pairs():
         full, depth = Plan.full(encoder.depth), encoder.depth
@@ -87,6 +89,7 @@ def freeze(ask: Ask, *, rates: int = 5, step: int = 1) -> Iterator[Point]:
             rate = best.spec.recipe.learning_rate
             for frozen in (0, *range(depth // 2, depth + 1, step)):
                 plan = full if not frozen else Plan(layers=tuple(range(frozen + 1, depth + 1)), head=depth)
+                plan = frozen_by_prefix(plan) if frozen_as_released else plan
                 arm = "full" if not frozen else f"{frozen} frozen"
                 yield ask.point(encoder, task, plan, arm=arm, seed=seed, learning_rate=rate,
                                 labels={"frozen": frozen, "rate": "chosen"})  # fmt: skip

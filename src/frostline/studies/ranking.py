@@ -337,7 +337,8 @@ def ranking(
     last of them, or where the recipe ends); `examples`, training rows that Fisher is computed on during training;
     `rows`, the numbers of rows before training, cut to those that there are; `heads` and `draws`, how many fresh heads
     and how many draws of rows, each head with each draw; `label`, whose gradients are squared: 'expected' over all
-    labels as in the paper's equation, the 'true' one, or one 'sampled' from the model; `norm`, of a layer's part of the
+    labels as in the paper's equation, the 'true' one, one 'sampled' from the model, or the 'logit' as in the paper's
+    script, which also took one row (`examples=1`); `norm`, of a layer's part of the
     diagonal: 'frobenius' as in the paper, 'trace' or 'mean'.
     """
     _check_word("label", label, LABELS)
@@ -348,8 +349,8 @@ def ranking(
         raise OptionError(
             f"study ranking: option epochs {epochs!r} must have one within the recipe's {ask.recipe.epochs}"
         )
-    if examples < 2 or heads < 1 or draws < 1:
-        raise OptionError("study ranking: needs 2 examples, 1 head and 1 draw at least")
+    if examples < 1 or heads < 1 or draws < 1:
+        raise OptionError("study ranking: needs 1 example, 1 head and 1 draw at least")
     for encoder, task in ask.pairs():
         plan = Plan.full(encoder.depth)
         have = len(task.train) if ask.rows is None else min(ask.rows, len(task.train))
@@ -357,7 +358,7 @@ def ranking(
             options = {"epochs": at, "examples": min(examples, have), **said}
             yield ask.point(encoder, task, plan, arm=TUNING, seed=seed, kind="ranking.tuning", options=options,
                             epochs=max(1, *at), labels={"rows": have, "head": seed})  # fmt: skip
-        sizes = dict.fromkeys(min(count, have) for count in _whole_numbers("rows", rows, least=2))
+        sizes = dict.fromkeys(min(count, have) for count in _whole_numbers("rows", rows, least=1))
         for size in sizes:
             for head in range(heads):
                 for draw in range(draws):

@@ -20,7 +20,7 @@ from frostline.runner.materials import Bench
 from frostline.runner.statistics import correlate, summarise
 from frostline.score_records import numbers
 from frostline.scores import LAYER_SCORES
-from frostline.states.pooled import Pooling, pooled_states
+from frostline.states.pooled import POOLINGS, Pooling, pooled_states
 from frostline.studies import Ask, Measured, Point, study
 from frostline.studies.tables import Cell, Table, grouped, table_of
 from frostline.tasks import Split, Task
@@ -30,7 +30,6 @@ from frostline.trust import smoothness
 Curve = Sequence[float | None]  # over layers 0..L
 
 SCORES = ("variability", "variability.collapse", "variability.crossfit")
-POOLINGS: tuple[Pooling, ...] = ("mean", "first")
 IMBALANCE, SCARCITY = "imbalance", "scarcity"
 
 _SHARES_OF_TWO = (0.5, 0.25, 0.1, 0.05)  # of the smaller class
@@ -116,12 +115,13 @@ def _score(bench: Bench, spec: TrialSpec) -> TrialResult:
     rows = train.take(pool)
     place = {row: number for number, row in enumerate(pool)}
     tokens = encoder.tokenize(rows.texts, rows.pairs, max_length=spec.recipe.max_length)
-    states = pooled_states(encoder, tokens, poolings=POOLINGS, memory_limit=_IN_MEMORY)
+    poolings: Sequence[Pooling] = spec.options["states"]
+    states = pooled_states(encoder, tokens, poolings=poolings, memory_limit=_IN_MEMORY)
     curves: dict[str, dict[str, list[float | None]]] = {}
     for name, of_setting in counts.items():
         chosen = [place[row] for row in drawn_rows(train, of_setting, seed=spec.recipe.seed)]
         curves[name] = {}
-        for pooling in POOLINGS:
+        for pooling in poolings:
             evidence = _evidence(rows.take(chosen), states[pooling][:, torch.tensor(chosen)], pooling, spec)
             for score in SCORES:
                 found = LAYER_SCORES[score].estimate(evidence, uncertainty=False)
@@ -176,7 +176,7 @@ class _Case:
         self._said: dict[str, Cell] = dict(zip(("encoder", "task", "kind"), key, strict=True))
         self._points = points
         settings: Mapping[str, Sequence[int]] = points[0].spec.options["settings"]
-        self._settings = settings
+        self._settings, self._poolings = settings, points[0].spec.options["states"]
         self._reference = next(iter(settings))  # equal classes, the most rows: it is yielded first
 
     def _curves(self, setting: str, variant: str) -> list[Curve]:
@@ -184,7 +184,7 @@ class _Case:
 
     def _each(self) -> Iterator[tuple[dict[str, Cell], str, str]]:
         for setting, counts in self._settings.items():
-            for pooling in POOLINGS:
+            for pooling in self._poolings:
                 for score in SCORES:
                     said = {**self._said, "setting": setting, "rows": sum(counts), "smallest_class": min(counts)}
                     yield said | {"score": score, "states": pooling}, setting, f"{score}, {pooling}"
@@ -256,7 +256,9 @@ def _summary(column: str, values: Sequence[float | None]) -> dict[str, Cell]:
     quick={"sizes": "300,100,50"},
     quick_seeds=2,
 )
-def robustness(ask: Ask, *, imbalance_rows: int = 0, sizes: str = "paper") -> Iterator[Point]:
+def robustness(
+    ask: Ask, *, imbalance_rows: int = 0, sizes: str = "paper", states: str = "mean+first"
+) -> Iterator[Point]:
     """Does variability stay the same with unequal classes and with few rows?
 
     Unequal classes: of two, the smaller one has a half, a quarter, a tenth and a twentieth of the rows; of three or
@@ -268,9 +270,13 @@ def robustness(ask: Ask, *, imbalance_rows: int = 0, sizes: str = "paper") -> It
     Options: `imbalance_rows`, how many there are when classes are unequal (0 for the paper's 20,000 with two classes
     and 10,000 for each with more), or as many as the rarest class allows; `sizes`, the numbers of rows when they are
     few, with commas between, or 'paper' (two classes: 40,000 to 200; more: 20,000 to 300 of each); what the data do not
-    have is cut.
+    have is cut; `states`, how a text's tokens become one vector, joined by +: the 'mean' of all but the first, the
+    'first', the mean of 'all', or 'released', the mean of ids above 2 as in the paper's script.
     """
-    wanted = _read_sizes(sizes)
+    wanted, poolings = _read_sizes(sizes), states.split("+")
+    for pooling in poolings:
+        if pooling not in POOLINGS:
+            raise OptionError(f"study robustness: option states {pooling!r} must be one of {', '.join(POOLINGS)}")
     if imbalance_rows < 0:
         raise OptionError(f"study robustness: option imbalance_rows {imbalance_rows} must be 0 or more")
     for encoder, task in ask.pairs():
@@ -294,7 +300,10 @@ def robustness(ask: Ask, *, imbalance_rows: int = 0, sizes: str = "paper") -> It
                     seed=seed,
                     kind="robustness",
                     epochs=1,
-                    options={"settings": {setting.name: list(setting.counts) for setting in settings}},
+                    options={
+                        "settings": {setting.name: list(setting.counts) for setting in settings},
+                        "states": poolings,
+                    },
                 )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from frostline.records import Plan
 from frostline.strategies import STRATEGIES
 from frostline.studies import Ask, Measured, Point, study
+from frostline.studies.released import frozen_by_prefix
 from frostline.studies.tables import Cell, Table, grouped, quality, quality_table, table_of
 
 _ALL = (
@@ -54,7 +55,9 @@ def _relative(ask: Ask, points: Sequence[Measured]) -> Table:
     quick={"most": 2},
     quick_seeds=1,
 )
-def surgical(ask: Ask, *, most: int = 5, rate: float = 5e-5) -> Iterator[Point]:
+def surgical(
+    ask: Ask, *, most: int = 5, rate: float = 5e-5, score: str = "fisher", frozen_as_released: bool = False
+) -> Iterator[Point]:
     """Is it enough to tune the few layers with the most Fisher information?
 
     Layers are ranked by their Fisher information on the training rows; the best 1 to `most` of them are tuned, wherever
@@ -63,18 +66,24 @@ def surgical(ask: Ask, *, most: int = 5, rate: float = 5e-5) -> Iterator[Point]:
     linguistic features and kinds of shift that the paper discusses.
 
     Options: `most`, layers at most; `rate`, the learning rate for encoders of width 768, the paper's unless set;
-    narrower ones get a higher one in proportion.
+    narrower ones get a higher one in proportion; `score`, the layer score that ranks layers: 'fisher' as the paper
+    says, 'fisher.released' as its script took it, or any other; `frozen_as_released`, freeze by the beginning of names
+    as a script did, layers 11 and 12 wherever layer 2 is frozen.
     """
     for encoder, task in ask.pairs():
-        scores, depth = ask.scores(encoder, task, ["fisher"]), encoder.depth
+        scores, depth = ask.scores(encoder, task, [score]), encoder.depth
         counts = range(1, min(most, depth - 1) + 1)
         learning_rate = ask.rate_for(encoder, rate)
         for seed in range(ask.seeds):
             arms = {"full": Plan.full(depth)}
-            arms |= {f"top-{k}": STRATEGIES["fisher-top-k"].plan(depth, scores, {"k": k}) for k in counts}
-            arms |= {"bottom-1": STRATEGIES["fisher-bottom-k"].plan(depth, scores, {"k": 1})}
+            arms |= {
+                f"top-{k}": STRATEGIES["fisher-top-k"].plan(depth, scores, {"k": k, "score": score}) for k in counts
+            }
+            arms |= {"bottom-1": STRATEGIES["fisher-bottom-k"].plan(depth, scores, {"k": 1, "score": score})}
             arms |= {f"random-{k}": STRATEGIES["random-k"].plan(depth, None, {"k": k}, seed=seed) for k in counts}
             arms |= {f"last-{k}": STRATEGIES["top-k"].plan(depth, None, {"k": k}) for k in counts}
+            if frozen_as_released:
+                arms = {arm: frozen_by_prefix(plan) for arm, plan in arms.items()}
             points = {
                 arm: ask.point(encoder, task, plan, arm=arm, seed=seed, learning_rate=learning_rate,
                                labels={"layers": "+".join(map(str, plan.layers))})
