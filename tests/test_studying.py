@@ -60,6 +60,21 @@ def test_a_folder_made_with_another_specification_is_refused_with_the_difference
     assert (found.folder / "study.json").read_text() == before
 
 
+def test_a_folder_from_before_there_was_an_option_can_be_gone_on_with(finished):
+    found, folder = finished
+    place = found.folder / "study.json"
+    before = place.read_text()
+    asked = json.loads(before)
+    del asked["options"]["frozen_as_released"], asked["recipe"]["new_layer_rate"]
+    place.write_text(json.dumps(asked))
+    try:
+        assert run_quickly("freeze", folder).tables == found.tables
+        with pytest.raises(OptionError, match="options frozen_as_released false there, true here"):
+            run_quickly("freeze", folder, options={"frozen_as_released": True})
+    finally:
+        place.write_text(before)
+
+
 def test_other_data_in_the_same_folder_are_refused(finished, tmp_path):
     _, folder = finished
     with pytest.raises(OptionError, match="tasks letters"):

@@ -183,6 +183,9 @@ class _Going:
         place = self.folder / SPECIFICATION
         if place.exists():
             theirs = json.loads(place.read_text(encoding="utf-8"))
+            # What there was no option for when the folder was made was as it still is unless it is set.
+            theirs["options"] = {**self.study.defaults, **theirs.get("options", {})}
+            theirs["recipe"] = {**Recipe().to_json(), **theirs.get("recipe", {})}
             if differences := _differences(theirs, mine):
                 raise OptionError(
                     f"{self.folder}: holds a study with another specification: {'; '.join(differences)}; "

@@ -36,7 +36,7 @@ from frostline.studies.tables import (
     table_of,
 )
 from frostline.tasks import Task
-from frostline.tokens import Tokens
+from frostline.tokens import Ints, Tokens
 from frostline.train import judge, train
 from frostline.tunable import Tunable, make_tunable
 from frostline.workshop import Workshop
@@ -94,14 +94,15 @@ def _fresh_heads(workshop: Workshop, encoder: Encoder, recipe: Recipe, *, train_
     bare = copy.copy(encoder)
     bare.has_pretrained_pooler, bare.folder = False, None  # a fresh head at the top, too: layers shall be comparable
     first_only = bool(_head_at(bare, 1, task, recipe).head.reads_first_token_only)
-    splits = {name: _kept_rows(workshop, name, bare, recipe, first_only) for name in task.splits}
     chosen = None if train_rows is None else workshop.some_rows(train_rows, seed=recipe.seed)
+    wanted = {name: chosen if name == "train" else None for name in task.splits}
+    splits = {name: _kept_rows(workshop, name, some, bare, recipe, first_only) for name, some in wanted.items()}
     outputs = []
     for place in range(encoder.depth):
-        tunable, rows = _head_at(bare, place + 1, task, recipe), splits["train"][place]
+        tunable = _head_at(bare, place + 1, task, recipe)
         train(
             tunable,
-            rows if chosen is None else rows.take(chosen),
+            splits["train"][place],
             splits["validation"][place] if "validation" in splits else None,
             recipe,
             metrics=task.metrics,
@@ -123,14 +124,16 @@ def _head_at(encoder: Encoder, layer: int, task: Task, recipe: Recipe) -> Tunabl
     )
 
 
-def _kept_rows(workshop: Workshop, split: str, encoder: Encoder, recipe: Recipe, first_only: bool) -> list[Examples]:
-    """The rows of a split with their states at each of layers 1..L."""
+def _kept_rows(
+    workshop: Workshop, split: str, some: Ints | None, encoder: Encoder, recipe: Recipe, first_only: bool
+) -> list[Examples]:
+    """The rows of a split, or some of them, with their states at each of layers 1..L."""
     tokens, offsets = workshop.tokens(split)
     labels = torch.tensor(workshop.task.splits[split].labels)
-    return [
-        Examples(tokens=tokens, states=states, labels=labels, offsets=offsets)
-        for states in kept_states(encoder, tokens, dtype=recipe.cache_dtype, first_only=first_only)
-    ]
+    rows = Examples(tokens=tokens, states=None, labels=labels, offsets=offsets)
+    rows = rows if some is None else rows.take(some)
+    found = kept_states(encoder, rows.tokens, dtype=recipe.cache_dtype, first_only=first_only)
+    return [replace(rows, states=states) for states in found]
 
 
 def kept_states(encoder: Encoder, tokens: Tokens, *, dtype: DType, first_only: bool) -> list[FrozenStates]:
