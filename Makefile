@@ -13,7 +13,7 @@ INSTALL := $(BIN)/python -m pip install --disable-pip-version-check -c constrain
 STAMP := .venv/.set-up-$(shell (pwd; cat pyproject.toml constraints.txt) | cksum | cut -d' ' -f1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup embedded demo test test-slow test-studies docs check format bench-measure bench-cost bench-regret bench-skip bench-time bench-tune clean distclean
+.PHONY: help setup embedded demo test test-slow test-studies test-browser docs check format bench-measure bench-cost bench-regret bench-skip bench-time bench-tune clean distclean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,13 +24,19 @@ demo: $(STAMP) embedded ## Run the main job on the embedded default
 	$(BIN)/frostline run --overwrite
 
 test: $(STAMP) embedded ## Run the default tests, without network
-	$(BIN)/python -m pytest -m "not slow and not studies" -n $(JOBS)
+	$(BIN)/python -m pytest -m "not slow and not studies and not browser" -n $(JOBS)
 
 test-slow: $(STAMP) embedded ## Run the tests that take minutes
 	$(BIN)/python -m pytest -m slow -n $(JOBS)
 
 test-studies: $(STAMP) embedded ## Run every study at its quick size on the embedded default: up to an hour
 	$(BIN)/python -m pytest -m studies -n $(JOBS)
+
+test-browser: $(STAMP) embedded ## Run the tests of reports in a real browser (fetches Playwright; needs chromium)
+	@command -v chromium chromium-browser > /dev/null || [ -n "$$FROSTLINE_CHROMIUM" ] || \
+	  { echo "make: chromium is not here: apt-get install chromium, or FROSTLINE_CHROMIUM=/path/to/chrome" >&2; exit 1; }
+	$(INSTALL) --quiet playwright
+	$(BIN)/python -m pytest -m browser
 
 docs: $(STAMP) ## Write the parts of the docs that are made from the code
 	$(BIN)/python -m frostline.report.studies_page docs/studies.md

@@ -38,7 +38,9 @@ def test_the_public_names_are_these():
         "plan",
         "predict",
         "run",
+        "study",
         "tune",
+        "write_report",
     ]
 
 

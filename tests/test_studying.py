@@ -253,13 +253,14 @@ def kill_and_go_on(command, folder, *, kills, trials, draw):
         now = recorded(folder)
         assert {key: now.get(key) for key in known} == known, f"kill {number} lost or repeated a finished trial"
         known = now
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1800)
     assert done.returncode == 0, done.stderr
     now = recorded(folder)
     assert {key: now.get(key) for key in known} == known
     return now
 
 
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize(
     ("kills", "seeds", "workers"),
     [(2, 3, 1), pytest.param(20, 20, 2, marks=pytest.mark.slow), pytest.param(20, 20, 1, marks=pytest.mark.slow)],

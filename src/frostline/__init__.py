@@ -29,9 +29,11 @@ if TYPE_CHECKING:
     from frostline.records import LayerScores as LayerScores
     from frostline.records import Plan as Plan
     from frostline.records import Recipe as Recipe
+    from frostline.report import write_report as write_report
     from frostline.running import run as run
     from frostline.sklearn_face import FrostlineClassifier as FrostlineClassifier
     from frostline.sklearn_face import FrostlineRegressor as FrostlineRegressor
+    from frostline.studying import study as study
     from frostline.tasks import Task as Task
     from frostline.tasks import load_task as load_task
     from frostline.tuning import tune as tune
@@ -57,7 +59,9 @@ _HOMES = {
     "plan": "planning",
     "predict": "prediction",
     "run": "running",
+    "study": "studying",
     "tune": "tuning",
+    "write_report": "report",
 }
 
 __all__ = ["__version__", *sorted(_HOMES)]

@@ -8,7 +8,7 @@ import inspect
 import json
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -39,6 +39,7 @@ def save(
     kind: str = "tuned",
     files: Mapping[str, Any] | None = None,
     moved: Iterable[Path] = (),
+    finish: Callable[[Path], object] | None = None,
 ) -> None:
     """Write a run's folder; what an earlier run left in it is replaced, the model as a whole.
 
@@ -48,12 +49,15 @@ def save(
         kind: of folder, for `frostline.json`.
         files: more that is written as JSON, by name.
         moved: more files, which are moved there.
+        finish: called with the place where all that is written, before it is moved into the folder.
     """
     folder = Path(folder)
     check_base(tuned.tunable, tuned.base)
     building = _place_to_build(folder.absolute())
     try:
         _fill(building, tuned, files or {}, moved, kind=kind)
+        if finish is not None:
+            finish(building)
     except BaseException:
         shutil.rmtree(building, ignore_errors=True)
         raise

@@ -81,6 +81,21 @@ class Run:
             if entry is not chosen
         )
 
+    def _repr_html_(self) -> str:
+        from frostline.notebook import layer_stack, stack_html, tables_html
+        from frostline.table import table_of
+
+        metric = self.tuned.task.metrics[0]
+        rows = [
+            {"model": test.name, "plan": test.entry.name, f"test {metric}": f"{100 * test.metrics[metric]:.1f}",
+             "95% interval": f"{100 * test.low:.1f} to {100 * test.high:.1f}",
+             "choice minus it": str(test.choice_minus_it or "")}
+            for test in self.tests
+        ]  # fmt: skip
+        name = f"{self.scores.encoder['name']} on {self.scores.task['name']}: {self.decision.chosen.name}"
+        drawing = stack_html(layer_stack(self.tuned.plan, self.scores.depth))
+        return drawing + tables_html(name, [table_of("tests", " ".join(self.decision.why), rows)])
+
     def to_json(self) -> dict[str, Any]:
         """The run as plain JSON values."""
         return {

@@ -91,6 +91,11 @@ class Plan:
             return f"({self.layers[0]}, {self.layers[-1]}, {self.head})"
         return f"(layers {'+'.join(map(str, self.layers)) or 'none'}, head {self.head})"
 
+    def _repr_html_(self) -> str:
+        from frostline.notebook import plan_html
+
+        return plan_html(self)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
@@ -373,6 +378,11 @@ class LayerScores:
     def depth(self) -> int:
         """The number of layers."""
         return int(self.encoder["layers"])
+
+    def _repr_html_(self) -> str:
+        from frostline.notebook import scores_html
+
+        return scores_html(self)
 
     def to_json(self) -> dict[str, Any]:
         """The measurement as plain JSON values; `scores.NAME.values` runs over layers 0..L."""

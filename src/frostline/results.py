@@ -10,7 +10,7 @@ from frostline.errors import OptionError, UserError
 from frostline.folders import write_json, write_text
 from frostline.records import TrialResult, TrialSpec
 from frostline.runner.store import Store
-from frostline.studies.tables import Cell, Table, table_of
+from frostline.table import Cell, Table, table_of
 
 STORE, TABLES = "store.sqlite", "tables.json"
 

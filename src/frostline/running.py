@@ -32,7 +32,7 @@ from frostline.planning import measure_for_plans, workload
 from frostline.proposals import propose
 from frostline.race import Entry, Race, Tell, race
 from frostline.records import LayerScores, Recipe
-from frostline.report import write_page
+from frostline.report import write_report
 from frostline.runner.statistics import compare, interval
 from frostline.runner.store import Store
 from frostline.runner.trials import InProcess, guesses
@@ -288,7 +288,6 @@ class _Running:
         copies = self.place / "copies"
         shutil.rmtree(copies, ignore_errors=True)
         copies.mkdir()
-        write_page(made, copies / "report.html")
         with Store(self.place / _STORE) as store:
             store.copy_to(copies / _STORE)
         save(
@@ -296,7 +295,8 @@ class _Running:
             self.folder,
             kind="run",
             files={"scores.json": made.scores.to_json(), "run.json": made.to_json()},
-            moved=[copies / _STORE, copies / "report.html"],
+            moved=[copies / _STORE],
+            finish=write_report,
         )
         shutil.rmtree(self.place, ignore_errors=True)
 

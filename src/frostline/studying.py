@@ -7,6 +7,7 @@ import fcntl
 import hashlib
 import json
 import shutil
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,10 +27,11 @@ from frostline.runner.expected import expected_seconds, in_words
 from frostline.runner.materials import Bench, Materials
 from frostline.runner.store import Store
 from frostline.studies import STUDIES, Ask, Measured, Point, Study
-from frostline.studies.tables import Table
+from frostline.table import Table
 from frostline.tasks import Task, load_task, sample
 
 SPECIFICATION, TABLES, SCORES, TRIALS, _LOCK = "study.json", "tables", "scores", "trials", ".lock"
+PROGRESS = "progress.json"
 QUICK_ROWS = 300
 Progress = Callable[[int, int, TrialSpec | None, TrialResult | None], None]  # done, of how many, which, its result
 
@@ -51,6 +53,13 @@ class Studied:
     points: tuple[Measured, ...]
     tables: tuple[Table, ...]
     failed: tuple[str, ...]
+
+    def _repr_html_(self) -> str:
+        from frostline.notebook import tables_html
+
+        count = len({point.spec.id for point in self.points})
+        failed = f", {len(self.failed)} failed" if self.failed else ""
+        return tables_html(f"{STUDIES[self.name].question} {count} trials{failed}", self.tables)
 
 
 def study(
@@ -192,7 +201,8 @@ class _Going:
                     "give the same, or another --output"
                 )
             return
-        folders.write_json(place, mine)
+        families = {encoder.name: encoder.family.name for encoder in self.encoders}
+        folders.write_json(place, {**mine, "families": families})  # for the colours of figures
 
     def all(self, executor: Executor, *, retry_failed: bool) -> Studied:
         """Everything, from the first trial that is missing to the tables."""
@@ -221,6 +231,7 @@ class _Going:
             tables = tuple(self.study.tables(ask, measured))
         self._write(tables)
         shutil.rmtree(self.folder / TRIALS, ignore_errors=True)
+        (self.folder / PROGRESS).unlink(missing_ok=True)
         failed = {point.spec.id: point for point in measured if not point.is_done}
         said = [
             f"{one['encoder']}, {one['task']}, {one['arm']}, seed {one['seed']}: {one.result.reason}"
@@ -230,12 +241,17 @@ class _Going:
 
     def _run(self, store: Store, missing: Sequence[TrialSpec], total: int, executor: Executor) -> None:
         done = total - len(missing)
+        started, before = time.monotonic(), done
         self.tell(f"{len(missing)} of {total} trials to run{self._expected(missing)}")
         self.progress(done, total, None, None)
+        folders.write_json(self.folder / PROGRESS, {"done": done, "total": total, "seconds_left": None})
 
         def note(spec: TrialSpec, result: TrialResult) -> None:
             nonlocal done
             done += 1
+            left = (time.monotonic() - started) / (done - before) * (total - done)
+            told = {"done": done, "total": total, "seconds_left": round(left)}
+            folders.write_json(self.folder / PROGRESS, told)  # for those who watch
             self.progress(done, total, spec, result)
 
         run_missing(store, missing, executor, retry_failed=True, done=note)

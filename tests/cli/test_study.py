@@ -128,7 +128,7 @@ def test_a_study_of_which_trials_failed_ends_with_3_and_says_which(made, tmp_pat
 
 def test_a_table_says_once_what_is_the_same_in_all_rows_and_joins_the_ends_of_intervals(capsys):
     from frostline.cli import screen
-    from frostline.studies.tables import table_of
+    from frostline.table import table_of
 
     rows = [
         {

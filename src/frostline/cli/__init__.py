@@ -16,7 +16,20 @@ from typing import Annotated, Any, Optional
 
 import typer
 
-from frostline.cli import cache, encoders, evaluate, measure, plan, predict, results, run_all, study, tasks, tune
+from frostline.cli import (
+    cache,
+    encoders,
+    evaluate,
+    measure,
+    plan,
+    predict,
+    report,
+    results,
+    run_all,
+    study,
+    tasks,
+    tune,
+)
 from frostline.errors import FrostlineError, Interrupted
 
 app = typer.Typer(
@@ -37,6 +50,7 @@ app.command(name="predict")(predict.command)
 app.command(name="evaluate")(evaluate.command)
 app.command(name="study")(study.command)
 app.command(name="results")(results.command)
+app.command(name="report")(report.command)
 app.command(name="cache")(cache.command)
 app.command(name="encoders")(encoders.command)
 app.command(name="tasks")(tasks.command)

@@ -17,7 +17,7 @@ from rich.markup import escape
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from frostline.studies.tables import Table as StudyTable
+    from frostline.table import Table as StudyTable
 
 Tell = Callable[[str, int, int], None]
 _ROWS_ON_SCREEN = 60

@@ -194,3 +194,4 @@ def _show(found: Studied) -> None:
     console = screen.out()
     console.print(f"tables:  {found.folder / 'tables'}", markup=False)
     console.print(f"trials:  frostline results {found.folder}", markup=False)
+    console.print(f"report:  frostline report {found.folder}", markup=False)

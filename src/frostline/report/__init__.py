@@ -1,3 +1,3 @@
-"""The page that a run leaves: the answer first, then what it rests on."""
+"""Reports: one page for people to look at, and figures for papers, from any folder of ours."""
 
-from frostline.report.page import write_page as write_page
+from frostline.report.pages import write_report as write_report

@@ -1,110 +1,214 @@
-"""One HTML file that opens offline: a drawing of the layers, the decision, the tests, the race, the scores."""
+"""One HTML file that opens offline: what is said, drawn and listed in a report, put into the template.
+
+Nothing on the page can reach out or run but its own two scripts: the policy names them by their hashes, and text from
+outside is escaped wherever it stands.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from frostline.card import command_line
-from frostline.records import LayerScores, Plan
+from frostline.charts import Figure
+from frostline.charts.theme import config
+from frostline.table import Table
 
-if TYPE_CHECKING:
-    from frostline.found import Run
-    from frostline.race import Entry
+_TEMPLATES = Path(__file__).parent / "templates"
+_MOST_ROWS = 400  # of a table behind a chart
+_LONGEST = 400  # characters of a cell
+_NUMBER = re.compile(r"[+-]?[\d.,]*%?")
+_WRAPPED = 32  # characters beyond which a column's cells have several lines
 
-_TEMPLATES = Path(__file__).parent
+
+@dataclass(frozen=True, kw_only=True)
+class Section:
+    """A part of a page.
+
+    Args:
+        name: its heading.
+        text: sentences.
+        figures: drawn in it.
+        tables: listed in it.
+        legend: words and what they mean.
+    """
+
+    name: str
+    text: Sequence[str] = ()
+    figures: Sequence[Figure] = ()
+    tables: Sequence[Table] = ()
+    legend: Sequence[tuple[str, str]] = ()
+
+    @property
+    def anchor(self) -> str:
+        """The section's name in links."""
+        return re.sub(r"[^a-z0-9]+", "-", self.name.lower()).strip("-")
 
 
-def write_page(run: Run, path: Path) -> None:
-    """Write the page of a run."""
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    """What stands on a page.
+
+    Args:
+        kind: run, measurement or study, in a word or two.
+        title: of the page.
+        subtitle: a sentence below it.
+        sections: from the top down.
+        stack: the drawing of the layers, where there is one: names and roles from the top down.
+        answer: what was chosen, in a line.
+        why: the reasons.
+        given_up: what it costs and saves.
+        progress: how far a study is: done, total, and a sentence.
+        command: that makes the same again.
+        made: versions, seconds and the like: names and values.
+        notes: everything else worth knowing.
+    """
+
+    kind: str
+    title: str
+    subtitle: str = ""
+    sections: Sequence[Section] = ()
+    stack: Sequence[Mapping[str, str]] = ()
+    answer: str = ""
+    why: Sequence[str] = ()
+    given_up: Sequence[str] = ()
+    progress: Mapping[str, Any] = field(default_factory=dict)
+    command: str = ""
+    made: Sequence[tuple[str, str]] = ()
+    notes: Sequence[str] = ()
+
+    @property
+    def figures(self) -> list[Figure]:
+        """All figures, in the order in which they stand."""
+        return [figure for section in self.sections for figure in section.figures]
+
+
+def render(page: Page, *, state: str | None = None) -> str:
+    """The page as HTML.
+
+    Args:
+        page: what stands on it.
+        state: for a page that is served: what the folder was like before it was read; the page looks again and again
+            whether it still is.
+    """
     import jinja2
+    from markupsafe import Markup
 
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_TEMPLATES), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
     )
-    path.write_text(environment.get_template("run.html").render(**_content(run)), encoding="utf-8")
+    figures = page.figures
+    vega = _vega() if figures else ""
+    script = _read("page.js") + (_read("watch.js") if state else "")
+    numbers = {id(figure): number for number, figure in enumerate(figures)}
+    content = {name: getattr(page, name) for name in page.__dataclass_fields__ if name != "sections"}
+    html: str = environment.get_template("page.html").render(
+        **content,
+        sections=[_section(section, numbers) for section in page.sections],
+        contents=[(section.anchor, section.name) for section in page.sections] + [("made", "How it was made")],
+        figures=Markup(_data(figures)) if figures else "",  # noqa: S704 (JSON without any <)
+        vega=Markup(vega),  # noqa: S704 (the library's own text)
+        script=Markup(script),  # noqa: S704 (ours)
+        style=Markup(_read("style.css")),  # noqa: S704 (ours)
+        policy=_policy([vega, script] if figures else [script], watch=state is not None),
+        state=state,
+    )
+    return html
 
 
-def _content(run: Run) -> dict[str, Any]:
-    chosen, metric = run.decision.chosen, run.tuned.task.metrics[0]
+def _policy(scripts: Iterable[str], *, watch: bool) -> str:
+    """What the browser may do: run these scripts, and nothing from anywhere else."""
+    hashes = " ".join(f"'sha256-{_hash(script)}'" for script in scripts)
+    ask = "; connect-src 'self'" if watch else ""
+    return (
+        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'{ask}; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _hash(script: str) -> str:
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+def _vega() -> str:
+    """Vega, Vega-Lite and Vega-Embed as one script."""
+    import vl_convert
+
+    found: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
+    # The end of the element may stand in no text of it.
+    return found.replace("</script", "<\\/script").replace("<!--", "<\\!--").replace("\r\n", "\n")
+
+
+def _data(figures: Sequence[Figure]) -> str:
+    """Specifications and themes as JSON that cannot end its element."""
+    told = {"specs": [figure.spec for figure in figures], "themes": {name: config(name) for name in ("light", "dark")}}
+    return json.dumps(told, allow_nan=False).replace("<", "\\u003c")
+
+
+def _read(name: str) -> str:
+    return (_TEMPLATES / name).read_text(encoding="utf-8")
+
+
+# Tables --------------------------------------------------------------------------------------------------------------
+
+
+def _section(section: Section, numbers: Mapping[int, int]) -> dict[str, Any]:
     return {
-        "title": f"{run.scores.encoder['name']} on {run.scores.task['name']}",
-        "stack": layer_stack(run.tuned.plan, run.scores.depth),
-        "plan": chosen.name,
-        "why": run.decision.why,
-        "given_up": run.given_up,
-        "metric": metric,
-        "tests": [
-            {
-                "name": test.name,
-                "plan": test.entry.name,
-                "value": f"{100 * test.metrics[metric]:.1f}",
-                "interval": f"{100 * test.low:.1f} to {100 * test.high:.1f}",
-                "difference": str(test.choice_minus_it or ("" if test is run.tests[0] else "the same plan")),
-                "trainable": f"{test.entry.proposal.cost.trainable:,}",
-                "latency": f"{100 * test.entry.proposal.cost.latency:.0f}%",
-            }
-            for test in run.tests
+        "name": section.name,
+        "anchor": section.anchor,
+        "text": section.text,
+        "legend": section.legend,
+        "figures": [_figure(figure, numbers[id(figure)]) for figure in section.figures],
+        "tables": [
+            {"title": table.title, "notes": table.notes, **_listed(table.columns, table.rows)}
+            for table in section.tables
         ],
-        "rungs": [[_race_row(entry, run) for entry in rung] for rung in run.race.rungs],
-        "rows": len(run.tuned.task.validation or ()),
-        "failed": run.race.failed,
-        "scores": _score_table(run.scores),
-        "notes": run.notes,
-        "seconds": {name: f"{value:.1f} s" for name, value in run.seconds.items()},
-        "command": command_line().strip("`"),
+    }  # fmt: skip
+
+
+def _figure(figure: Figure, number: int) -> dict[str, Any]:
+    columns = list(dict.fromkeys(name for row in figure.rows for name in row))
+    shown = [[row.get(name) for name in columns] for row in figure.rows[:_MOST_ROWS]]
+    return {
+        "anchor": f"figure-{figure.name}",
+        "number": number,
+        "title": figure.title,
+        "alt": figure.alt,
+        "paper": figure.paper,
+        "notes": figure.notes,
+        "count": len(figure.rows),
+        **_listed(columns, shown),
+        "left_out": len(figure.rows) - len(shown),
     }
 
 
-def layer_stack(plan: Plan, depth: int) -> list[dict[str, str]]:
-    """The layers from the top down, each with its role: head, tuned, frozen or dropped."""
-    stack = []
-    for layer in range(depth, 0, -1):
-        role = "dropped" if layer > plan.head else "tuned" if layer in plan.layers else "frozen"
-        if layer == plan.head:
-            stack.append({"name": "head", "role": "head"})
-        stack.append({"name": f"layer {layer}", "role": role})
-    stack.append({"name": "embeddings", "role": "tuned" if plan.embeddings else "frozen"})
-    return stack
-
-
-def _race_row(entry: Entry, run: Run) -> Mapping[str, str]:
-    cost, metric = entry.proposal.cost, run.tuned.task.metrics[0]
-    gap = run.decision.against_best.get(entry.spec.id)
+def _listed(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict[str, Any]:
+    """Headings and cells with how each column is set: numbers to the right, words to the left, long ones wrapped."""
+    kinds = []
+    for place in range(len(columns)):
+        words = [row[place] for row in rows if isinstance(row[place], str) and not _NUMBER.fullmatch(row[place])]
+        kinds.append("" if not words else "long" if max(map(len, words)) > _WRAPPED else "word")
     return {
-        "plan": entry.name,
-        "sources": entry.proposal.origins,
-        "because": entry.proposal.plan.because,
-        "value": f"{100 * entry.result.metrics['validation'][metric]:.1f}",
-        "gap": "" if gap is None else str(gap),
-        "rows": f"{entry.rung.train_rows:,}",
-        "epochs": str(entry.rung.epochs),
-        "rate": f"{entry.spec.recipe.learning_rate:g}",
-        "trainable": f"{cost.trainable:,}",
-        "latency": f"{100 * cost.latency:.0f}%",
-        "seconds": f"{entry.seconds:.1f}",
-        "mark": "chosen" if entry.spec.id == run.decision.chosen.spec.id else "",
-    }
-
-
-def _score_table(scores: LayerScores) -> dict[str, Any]:
-    found = list(scores.scores.values())
-    return {
-        "names": [f"{score.name} ({score.better} is good)" for score in found],
-        "summaries": [(score.name, score.summary) for score in found],
+        "columns": [{"name": name, "kind": kind} for name, kind in zip(columns, kinds, strict=True)],
         "lines": [
-            [
-                "embeddings" if layer == 0 else str(layer),
-                *(
-                    {"value": _number(score.values[layer]), "best": layer == score.best, "tied": layer in score.tied}
-                    for score in found
-                ),
-            ]
-            for layer in range(scores.depth + 1)
+            [{"shown": _shown(cell), "kind": kind} for cell, kind in zip(row, kinds, strict=True)] for row in rows
         ],
     }
 
 
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.3g}"
+def _shown(cell: Any) -> str:
+    """A number with four digits, a truth value in a word, text up to a length."""
+    if cell is None:
+        return ""
+    if isinstance(cell, bool):
+        return "yes" if cell else "no"
+    if isinstance(cell, int):
+        return f"{cell:,}"
+    if isinstance(cell, float):
+        return f"{cell:.4g}" if abs(cell) < 1e6 else f"{cell:.3g}"
+    text = str(cell)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

@@ -137,3 +137,8 @@ def chosen(count: int, depth: int, name: str) -> int:
     if not 1 <= count <= depth:
         raise OptionError(f"strategy {name}: {count} layers to tune, but the encoder has layers 1..{depth}")
     return count
+
+
+def so_many_layers(count: int) -> str:
+    """'the layer', or 'the 3 layers'."""
+    return "the layer" if count == 1 else f"the {count} layers"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from frostline.records import LayerScores, Plan
-from frostline.strategies import as_control, chosen, ranked_layers, strategy
+from frostline.strategies import as_control, chosen, ranked_layers, so_many_layers, strategy
 
 
 @strategy(paper="2, control", name="fisher-bottom-k", proposed=as_control)
@@ -11,4 +11,4 @@ def fisher_bottom_k(depth: int, scores: LayerScores, *, seed: int, k: int = 1, s
     """Tune the k layers with the least Fisher information."""
     count = chosen(k, depth, "fisher-bottom-k")
     layers = tuple(sorted(ranked_layers(scores, score)[-count:]))
-    return Plan(layers=layers, head=depth, because=f"the {count} layers with the least Fisher information")
+    return Plan(layers=layers, head=depth, because=f"{so_many_layers(count)} with the least Fisher information")

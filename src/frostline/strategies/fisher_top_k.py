@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from frostline.records import LayerScores, Plan
-from frostline.strategies import chosen, ranked_layers, strategy, up_to_three
+from frostline.strategies import chosen, ranked_layers, so_many_layers, strategy, up_to_three
 
 
 @strategy(paper="2", name="fisher-top-k", proposed=up_to_three)
@@ -11,4 +11,4 @@ def fisher_top_k(depth: int, scores: LayerScores, *, seed: int, k: int = 3, scor
     """Tune the k layers with the most Fisher information, wherever they lie."""
     count = chosen(k, depth, "fisher-top-k")
     layers = tuple(sorted(ranked_layers(scores, score)[:count]))
-    return Plan(layers=layers, head=depth, because=f"the {count} layers with the most Fisher information")
+    return Plan(layers=layers, head=depth, because=f"{so_many_layers(count)} with the most Fisher information")

@@ -17,8 +17,9 @@ from frostline.records import LayerScores, Plan, Recipe, TrialResult, TrialSpec
 from frostline.registry import Registry
 
 if TYPE_CHECKING:
+    from frostline.charts import Figure, Results
     from frostline.encoder import Encoder
-    from frostline.studies.tables import Table
+    from frostline.table import Table
     from frostline.tasks import Task
 
 Value = int | float | bool | str
@@ -148,6 +149,7 @@ class Ask:
 
 Trials = Callable[..., Iterator[Point]]
 Tables = Callable[[Ask, Sequence[Measured]], "list[Table]"]
+Figures = Callable[["Results"], "list[Figure]"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,6 +170,7 @@ class Study:
         quick_tasks: which tasks then.
         trials: from what is asked and the options to points.
         tables: from what was asked and measured points to tables.
+        figures: from tables to what is drawn of them.
     """
 
     name: str
@@ -183,10 +186,15 @@ class Study:
     quick_tasks: tuple[str, ...]
     trials: Trials
     tables: Tables
+    figures: Figures
 
     def options(self, given: Mapping[str, Any]) -> dict[str, Value]:
         """All options with their values, refusing unknown ones and values of the wrong kind."""
         return read_options(f"study {self.name}", self.defaults, given)
+
+    def draw(self, results: Results) -> list[Figure]:
+        """What is drawn of the tables; nothing of tables that are empty."""
+        return [figure for figure in self.figures(results) if figure.rows]
 
 
 STUDIES: Registry[Study] = Registry("study", package="frostline.studies")
@@ -196,6 +204,7 @@ def study(
     *,
     paper: str,
     tables: Tables,
+    figures: Figures,
     name: str | None = None,
     tasks: Iterable[str] = ("glue/sst2", "glue/cola", "glue/mrpc"),
     seeds: int = 5,
@@ -229,6 +238,7 @@ def study(
             quick_tasks=tuple(quick_tasks),
             trials=function,
             tables=tables,
+            figures=figures,
         )
         made.options(made.quick)
         return STUDIES.add(made.name, made)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from frostline.charts import Figure, Results, Row, by
+from frostline.charts.draw import lines
 from frostline.records import Plan
 from frostline.studies import Ask, Measured, Point, study
 from frostline.studies.released import frozen_by_prefix
-from frostline.studies.tables import Cell, Table, grouped, majority, quality, quality_table, table_of
+from frostline.studies.tables import grouped, majority, quality, quality_table
+from frostline.table import Cell, Table, table_of
 
 _RATES = (1e-5, 2e-5, 3e-5, 4e-5, 5e-5)
 _KEEPS = 0.9  # of full tuning's quality: the paper's operating point
@@ -53,9 +56,47 @@ def _operating_points(ask: Ask, points: Sequence[Measured]) -> Table:
     return table_of("share", "Share of full tuning's quality that is kept", records, notes=notes)
 
 
+def _figures(results: Results) -> list[Figure]:
+    shares = results.rows("share")
+    wanted = ("encoder", "task", "frozen", "seeds", "mean", "low", "high", "minus_full")
+    drawn = [{key: row[key] for key in wanted} for row in results.rows("quality") if row["mean"] is not None]
+    levels = [{"level": _KEEPS, "name": "90%", "encoder": encoder} for (encoder,), _ in by(shares, "encoder")]
+    return [
+        Figure(
+            name="share",
+            title=_found(shares),
+            alt="Curves of the share of full tuning's quality over the number of frozen layers, with a line at 90%",
+            spec=lines(shares, "frozen", "share_of_full", x_title="frozen layers", y_title="share of full tuning",
+                       colour="task", panel="encoder", levels=levels),
+            rows=tuple(shares),
+            paper="paper 5, figure 1",
+        ),
+        Figure(
+            name="quality",
+            title="Quality by the number of frozen layers",
+            alt="Curves of quality over the number of frozen layers for each task, with 95% intervals over seeds",
+            spec=lines(drawn, "frozen", "mean", x_title="frozen layers", y_title="quality in points", colour="task",
+                       interval=("low", "high"), panel="encoder"),
+            rows=tuple(drawn),
+        ),
+    ]  # fmt: skip
+
+
+def _found(shares: Sequence[Row]) -> str:
+    """How many layers may stay frozen, for every encoder."""
+    said = []
+    for (encoder,), rows in by(shares, "encoder"):
+        counted = [row for row in rows if "cola" not in str(row["task"]).lower()]
+        kept = {frozen: min(row["share_of_full"] for row in group) for (frozen,), group in by(counted, "frozen")}
+        most = max((frozen for frozen, share in kept.items() if share >= _KEEPS), default=0)
+        said.append(f"{encoder} keeps {_KEEPS:.0%} of its quality with {most} of {max(kept, default=0)} layers frozen")
+    return "; ".join(said)
+
+
 @study(
     paper="5",
     tables=_tables,
+    figures=_figures,
     tasks=("glue/cola", "glue/sst2", "glue/mrpc", "glue/stsb"),
     seeds=5,
     recipe={"batch": 16, "epochs": 3},

@@ -7,10 +7,17 @@ from itertools import combinations
 
 import torch
 
+from frostline.charts import Figure, Results, Row, by, said_of
+from frostline.charts.draw import bars, own_axes, scatter, strip
+from frostline.charts.words import between, set_aside, telling
 from frostline.records import Plan
 from frostline.runner.statistics import correlate, holm
 from frostline.studies import Ask, Measured, Point, study
-from frostline.studies.tables import Cell, Table, grouped, quality, quality_table, table_of
+from frostline.studies.tables import grouped, quality, quality_table
+from frostline.table import Cell, Table, table_of
+
+_ENDS = {"full": "usual order", "all new": "all new"}  # what orders lie between
+_LEVEL = 0.05
 
 
 def permutations(depth: int, count: int) -> list[list[int]]:
@@ -78,9 +85,118 @@ def _correlations(ask: Ask, points: Sequence[Measured]) -> Table:
     return table_of("correlations", "Agreement between tasks on which orders are good", records)
 
 
+def _figures(results: Results) -> list[Figure]:
+    measured = [row for row in results.rows("quality") if row["mean"] is not None]
+    gains = {
+        case: means["full"] - means["all new"]
+        for case, group in by(telling(measured), "encoder", "task")
+        if _ENDS.keys() <= (means := {row["arm"]: row["mean"] for row in group}).keys()
+    }
+    # A share of a gain wants a gain.
+    recovered = [row for row in results.rows("recovered") if gains.get((row["encoder"], row["task"]), 0) > 0]
+    return [_orders(measured, recovered), _agreement(measured, results.rows("correlations")), _kept(recovered)]
+
+
+def _orders(measured: Sequence[Row], recovered: Sequence[Row]) -> Figure:
+    """Every order between the two ends."""
+    wanted = ("encoder", "task", "arm", "order", "seeds", "mean", "low", "high", "minus_full")
+    cases = [{"case": said_of(row, measured, "encoder", "task"), **row} for row in measured]
+    drawn = [{"case": row["case"], "number": _number(row), **{key: row[key] for key in wanted}}
+             for row in cases if row["arm"] not in _ENDS]  # fmt: skip
+    levels = [{"case": row["case"], "level": row["mean"], "name": _ENDS[row["arm"]]}
+              for row in cases if row["arm"] in _ENDS]  # fmt: skip
+    return Figure(
+        name="orders",
+        title=_found(recovered),
+        alt="A point for the quality with each order of the layers, with its 95% interval over seeds, and lines for "
+        "the usual order and for layers that are all new",
+        spec=strip(drawn, "number", "mean", x_title="order, the same for all tasks", y_title="quality in points",
+                   interval=("low", "high"), panel="case", levels=levels),
+        rows=tuple(drawn),
+        paper="paper 3, figure 4",
+        notes=set_aside(measured),
+    )  # fmt: skip
+
+
+def _number(row: Row) -> int:
+    return int(str(row["arm"]).removeprefix("order "))
+
+
+def _found(recovered: Sequence[Row]) -> str:
+    """What shuffled layers keep of the gain, on average over the orders, for encoders and tasks."""
+    shares = [
+        100 * sum(row["recovered"] for row in group) / len(group) for _, group in by(recovered, "encoder", "task")
+    ]
+    if not shares:
+        return "Quality with the layers in another order"
+    return f"Shuffled layers keep {between(shares)}% of what pretraining gives, on average over the orders"
+
+
+def _agreement(measured: Sequence[Row], correlations: Sequence[Row]) -> Figure:
+    """Every order on one task against another."""
+    means = {(row["encoder"], row["task"], row["arm"]): row for row in measured}
+    pairs = list(dict.fromkeys((row["encoder"], row["task"], row["other"]) for row in correlations if row["other"]))
+    many = len({encoder for encoder, _, _ in pairs}) > 1
+    drawn = [
+        {"pair": f"{one} (across) and {other} (up){f', {encoder}' if many else ''}", "number": _number(row),
+         "order": row["order"], "mean": row["mean"], "mean_of_other": means[encoder, other, row["arm"]]["mean"]}
+        for encoder, one, other in pairs
+        for row in measured
+        if (row["encoder"], row["task"]) == (encoder, one) and row["arm"] not in _ENDS
+        and (encoder, other, row["arm"]) in means
+    ]  # fmt: skip
+    names = pairs[0][1:] if len(pairs) == 1 else ("the first task", "the second task")
+    spec = scatter(drawn, "mean", "mean_of_other", x_title=f"quality on {names[0]}, in points",
+                   y_title=f"quality on {names[1]}, in points", label="number", panel="pair", trend=True)  # fmt: skip
+    return Figure(
+        name="agreement",
+        title=_agreed(correlations),
+        alt="A point for each order of the layers by its quality on one task and on another, with the line of least "
+        "squares",
+        spec=own_axes(spec),
+        rows=tuple(drawn),
+        notes=("the numbers are those of the orders; the paper gives these correlations in its section 5",),
+    )
+
+
+def _agreed(correlations: Sequence[Row]) -> str:
+    """Whether tasks are shown to agree on good orders."""
+    known = [row for row in correlations if row.get("correlation") == "Spearman" and row["value"] is not None]
+    if not known:
+        return "Quality of each order on one task and on another"
+    shown = sum(row["p_holm"] is not None and row["p_holm"] < _LEVEL and row["value"] > 0 for row in known)
+    values = between([row["value"] for row in known], digits=2)
+    if len(known) == 1:
+        one, verb = known[0], "agree" if shown else "are not shown to agree"
+        return f"{one['task']} and {one['other']} {verb} on good orders: rank correlation {values}"
+    return f"{shown} of {len(known)} pairs of tasks are shown to agree on good orders: rank correlation {values}"
+
+
+def _kept(recovered: Sequence[Row]) -> Figure:
+    shares = [row["recovered"] for row in recovered]
+    drawn = []
+    for (encoder, task), group in by(recovered, "encoder", "task"):
+        mine = [row["recovered"] for row in group]
+        drawn.append({"encoder": encoder, "task": task, "orders": len(mine), "mean": sum(mine) / len(mine),
+                      "worst": min(mine), "best": max(mine)})  # fmt: skip
+    return Figure(
+        name="recovered",
+        title=f"{sum(share < 1 / 2 for share in shares)} of {len(shares)} shuffles keep less than half of what "
+        "pretraining gives",
+        alt="Bars of the share of what pretraining gives that shuffled layers keep on average, for every encoder and "
+        "task, with lines from the worst to the best order",
+        spec=bars(drawn, "task", "mean", x_title="task", y_title="share of the way from new to pretrained layers",
+                  interval=("worst", "best"), panel="encoder"),
+        rows=tuple(drawn),
+        notes=("0: as good as new layers; 1: as good as the usual order; tasks without a gain are left out",
+               "the lines go from the worst to the best order"),
+    )  # fmt: skip
+
+
 @study(
     paper="3",
     tables=_tables,
+    figures=_figures,
     tasks=("glue/sst2", "glue/qnli", "glue/cola"),
     seeds=3,
     recipe={"batch": 8, "epochs": 3, "head": "mean"},

@@ -19,13 +19,16 @@ from frostline.runner.statistics import correlate, holm, summarise
 from frostline.runner.trials import result_of
 from frostline.scores import LAYER_SCORES
 from frostline.studies import Ask, Measured, Point, study
-from frostline.studies.tables import Cell, Table, grouped, table_of
+from frostline.studies.probing_figures import HELD_OUT as HELD_OUT
+from frostline.studies.probing_figures import PRETRAINED as PRETRAINED
+from frostline.studies.probing_figures import PROBES, figures
+from frostline.studies.probing_figures import TUNED as TUNED
+from frostline.studies.tables import grouped
+from frostline.table import Cell, Table, table_of
 from frostline.tasks import Task
 
 Curve = Sequence[float | None]  # over layers 0..L
 
-PROBES = ("probe.linear", "probe.head")
-PRETRAINED, HELD_OUT, TUNED = "pretrained", "pretrained, held-out rows", "tuned"
 _ROWS = ("validation", "test")
 _QUICK_SCORES = "variability,variability.crossfit,cca,rank,information,label_similarity,probe.linear,probe.head"
 _ALMOST = 1 - 1e-9  # a perfect correlation is infinite on the z scale
@@ -262,6 +265,7 @@ def best_layer(curve: Curve, *, better: str) -> int | None:
 @study(
     paper="1 and 3",
     tables=_tables,
+    figures=figures,
     tasks=("glue/cola", "glue/mnli", "glue/mrpc", "glue/qnli", "glue/qqp", "glue/sst2"),
     seeds=5,
     recipe={"batch": 8, "epochs": 20, "warmup": 0.06, "dropout": 0.1},

@@ -21,7 +21,9 @@ from frostline.runner.materials import Bench
 from frostline.runner.statistics import summarise
 from frostline.scores.fisher import NORMS, Norm
 from frostline.studies import Ask, Measured, Point, study
-from frostline.studies.tables import Cell, Table, grouped, table_of
+from frostline.studies.ranking_figures import figures
+from frostline.studies.tables import grouped
+from frostline.table import Cell, Table, table_of
 from frostline.train import train
 from frostline.tunable import Tunable, check_recipe
 from frostline.tuning import default_rate, tunable_for
@@ -310,6 +312,7 @@ def _summary(column: str, values: Sequence[float | None]) -> dict[str, Cell]:
 @study(
     paper="2",
     tables=_tables,
+    figures=figures,
     tasks=("super_glue/cb", "super_glue/wsc", "super_glue/copa", "glue/wnli", "glue/rte"),
     seeds=2,
     recipe={"batch": 16, "epochs": 10, "learning_rate": 5e-5, "weight_decay": 0.01, "select": "last"},

@@ -9,7 +9,9 @@ from frostline.errors import OptionError
 from frostline.records import Plan
 from frostline.runner.statistics import correlate, summarise
 from frostline.studies import Ask, Measured, Point, study
-from frostline.studies.tables import Cell, Table, grouped, quality, quality_table, table_of
+from frostline.studies.reinitialise_figures import figures
+from frostline.studies.tables import grouped, quality, quality_table
+from frostline.table import Cell, Table, table_of
 
 _MODES = ("incremental", "blocks", "preserved", "single")
 _PROBE = "probe.linear"
@@ -25,10 +27,23 @@ def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
             quality_table(ask, group, name=name, title=f"Quality with {size} training rows by what is pretrained",
                           labels=labels)
         )  # fmt: skip
-    found.append(_losses(points))
+    found += [_trials(ask, points), _losses(points)]
     if any(point["kept"] is not None for point in points):
         found.append(_probing(ask, points))
     return found
+
+
+def _trials(ask: Ask, points: Sequence[Measured]) -> Table:
+    """The quality of every trial: means hide how far apart few training rows set them."""
+    tasks = {task.name: task for task in ask.tasks}
+    labels = ("encoder", "task", "rows", "arm", "first", "last", "kept", "seed")
+    # Sizes beyond a task's rows are the same trials, once.
+    done = {tuple(point[label] for label in labels): point for point in points if point.is_done}
+    records: list[Mapping[str, Cell]] = [
+        {**dict(zip(labels, key, strict=True)), "quality": quality(point, tasks[point["task"]])}
+        for key, point in done.items()
+    ]
+    return table_of("trials", "Quality of every trial by what is pretrained", records)
 
 
 def _losses(points: Sequence[Measured]) -> Table:
@@ -99,6 +114,7 @@ def _arms(mode: str, depth: int, width: int, step: int) -> Iterator[tuple[str, l
 @study(
     paper="3",
     tables=_tables,
+    figures=figures,
     tasks=("glue/sst2", "glue/qnli", "glue/cola"),
     seeds=10,
     recipe={"batch": 8, "epochs": 3, "head": "mean"},

@@ -22,7 +22,11 @@ from frostline.score_records import numbers
 from frostline.scores import LAYER_SCORES
 from frostline.states.pooled import POOLINGS, Pooling, pooled_states
 from frostline.studies import Ask, Measured, Point, study
-from frostline.studies.tables import Cell, Table, grouped, table_of
+from frostline.studies.robustness_figures import IMBALANCE as IMBALANCE
+from frostline.studies.robustness_figures import SCARCITY as SCARCITY
+from frostline.studies.robustness_figures import figures
+from frostline.studies.tables import grouped
+from frostline.table import Cell, Table, table_of
 from frostline.tasks import Split, Task
 from frostline.tasks.splits import row_ranks
 from frostline.trust import smoothness
@@ -30,7 +34,6 @@ from frostline.trust import smoothness
 Curve = Sequence[float | None]  # over layers 0..L
 
 SCORES = ("variability", "variability.collapse", "variability.crossfit")
-IMBALANCE, SCARCITY = "imbalance", "scarcity"
 
 _SHARES_OF_TWO = (0.5, 0.25, 0.1, 0.05)  # of the smaller class
 _SHARES_OF_MORE = (0.2, 0.6, 0.8)  # of the first class, besides an equal one; the others are equal to each other
@@ -251,6 +254,7 @@ def _summary(column: str, values: Sequence[float | None]) -> dict[str, Cell]:
 @study(
     paper="1",
     tables=_tables,
+    figures=figures,
     tasks=("glue/sst2", "glue/mnli"),
     seeds=5,
     quick={"sizes": "300,100,50"},

@@ -23,7 +23,9 @@ from frostline.runner.trials import result_of
 from frostline.similarity import cka_matrix
 from frostline.states.pooled import pooled_states
 from frostline.studies import Ask, Measured, Point, study
-from frostline.studies.tables import Cell, Table, grouped, is_informative, judged_split, quality, spread, table_of
+from frostline.studies.similarity_figures import figures
+from frostline.studies.tables import grouped, is_informative, judged_split, quality, spread
+from frostline.table import Cell, Table, table_of
 from frostline.tasks import Split, Task, sample
 from frostline.tunable import Tunable
 from frostline.tuned import Tuned
@@ -245,6 +247,7 @@ def _cells(done: Sequence[Measured]) -> Iterator[dict[str, Cell]]:
 @study(
     paper="4",
     tables=_tables,
+    figures=figures,
     tasks=("glue/sst2", "glue/mrpc", "glue/cola", "glue/stsb"),
     seeds=3,
     recipe={"batch": 16, "epochs": 3, "warmup": 0.1},

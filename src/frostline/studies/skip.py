@@ -22,18 +22,9 @@ from frostline.runner.kinds import trial_kind, tune_for
 from frostline.runner.materials import Bench
 from frostline.runner.trials import result_of
 from frostline.studies import Ask, Measured, Point, study
-from frostline.studies.tables import (
-    Cell,
-    Table,
-    grouped,
-    in_points,
-    is_informative,
-    judged_split,
-    majority,
-    quality,
-    spread,
-    table_of,
-)
+from frostline.studies.skip_figures import figures
+from frostline.studies.tables import grouped, in_points, is_informative, judged_split, majority, quality, spread
+from frostline.table import Cell, Table, table_of
 from frostline.tasks import Task
 from frostline.train import judge
 from frostline.tunable import Tunable
@@ -194,6 +185,7 @@ def _mean_drop(drops: Mapping[Span, float], length: int, bottom: int, top: int) 
 @study(
     paper="4",
     tables=_tables,
+    figures=figures,
     tasks=("glue/sst2", "glue/mrpc", "glue/cola", "glue/stsb"),
     seeds=3,
     recipe={"batch": 16, "epochs": 3, "warmup": 0.1},

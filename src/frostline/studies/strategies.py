@@ -15,7 +15,9 @@ from frostline.rates import paper_rates, typical_rate
 from frostline.records import Plan
 from frostline.strategies import STRATEGIES, best_layer
 from frostline.studies import Ask, Measured, Point, study
-from frostline.studies.tables import Cell, Table, quality_table, table_of
+from frostline.studies.strategies_figures import figures
+from frostline.studies.tables import quality_table
+from frostline.table import Cell, Table, table_of
 from frostline.tasks import Task
 from frostline.workshop import Workshop
 
@@ -30,7 +32,11 @@ def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
         name="quality",
         title="Quality of each plan",
         labels=("encoder", "task", "arm", "method"),
-        more=lambda group: {"plans": _listed(point["plan"] for point in group), "learning_rates": _rates_of(group)},
+        more=lambda group: {
+            "plans": _listed(point["plan"] for point in group),
+            "learning_rates": _rates_of(group),
+            "layers": len(group[0].spec.plan.layers),
+        },
     )
     return [quality, _cost_table(ask, chosen)]
 
@@ -116,6 +122,7 @@ def _methods(given: str) -> list[str]:
 @study(
     paper="1",
     tables=_tables,
+    figures=figures,
     tasks=("glue/cola", "glue/mnli", "glue/mrpc", "glue/qnli", "glue/qqp", "glue/sst2"),
     seeds=5,
     recipe={"batch": 8, "epochs": 20},

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from frostline.charts import Figure, Results, Row, by, said_of
+from frostline.charts.draw import bars, beside
+from frostline.charts.theme import BLUE, GREEN, GREY, ORANGE, RED
+from frostline.charts.words import cut_intervals
 from frostline.records import Plan
 from frostline.strategies import STRATEGIES
 from frostline.studies import Ask, Measured, Point, study
 from frostline.studies.released import frozen_by_prefix
-from frostline.studies.tables import Cell, Table, grouped, quality, quality_table, table_of
+from frostline.studies.tables import grouped, quality, quality_table
+from frostline.table import Cell, Table, table_of
 
 _ALL = (
     "glue/qnli", "glue/sst2", "glue/cola", "glue/mrpc", "glue/rte", "glue/wnli", "glue/stsb", "glue/qqp", "glue/mnli",
     "super_glue/cb", "super_glue/copa", "super_glue/multirc", "super_glue/wic", "super_glue/wsc", "super_glue/boolq",
 )  # fmt: skip
 _BEST = "top-k, k by validation"
+_RANGE = 5  # points: in most tasks the paper's differences are no larger
+_KINDS = {"top": ("most Fisher information", RED), "bottom": ("least Fisher information", ORANGE),
+          "last": ("last layers", BLUE), "random": ("random layers", GREY)}  # fmt: skip
 
 
 def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
@@ -46,9 +54,73 @@ def _relative(ask: Ask, points: Sequence[Measured]) -> Table:
     return table_of("relative", "Points above or below full tuning", records)
 
 
+def _figures(results: Results) -> list[Figure]:
+    known = [row for row in results.rows("quality") if row.get("mean") is not None]
+    rows = [{"panel": said_of(row, known, "encoder", "task"), **row} for row in known]
+    return [_relative_figure(rows), _by_k(rows)]
+
+
+def _relative_figure(rows: Sequence[Row]) -> Figure:
+    wanted = ("encoder", "task", "arm", "seeds", "mean", "minus_full", "rows_low", "rows_high", "layers", "tags")
+    colours = {_BEST: RED, "top-1": GREEN, "bottom-1": ORANGE}
+    drawn = [
+        {key: row[key] for key in wanted} for arm in colours for row in rows if row["arm"] == arm
+        and row["minus_full"] is not None
+    ]  # fmt: skip
+    mine = [row for row in drawn if row["arm"] == _BEST]
+    near = sum(abs(row["minus_full"]) <= _RANGE for row in mine)
+    return Figure(
+        name="relative",
+        title=f"A few layers stay within {_RANGE} points of tuning all of them in {near} of {len(mine)} cases",
+        alt="Bars of points above or below full fine-tuning for each task, with 95% intervals over test rows",
+        spec=bars(drawn, "task", "minus_full", x_title="", y_title="points above tuning all layers", colour="arm",
+                  colours=colours, interval=("rows_low", "rows_high"), panel="encoder"),
+        rows=tuple(drawn),
+        paper="paper 2, figure 1",
+        notes=("whiskers: 95% bootstrap over test rows", "top and bottom: the most and the least Fisher information"),
+    )  # fmt: skip
+
+
+def _by_k(rows: Sequence[Row]) -> Figure:
+    wanted = ("panel", "encoder", "task", "arm", "seeds", "mean", "low", "high", "minus_full", "layers")
+    plain = [row for kind in _KINDS for row in rows if row["arm"].startswith(f"{kind}-") and row["arm"] != _BEST]
+    split = [(row, row["arm"].split("-")) for row in plain]
+    told = [{"kind": _KINDS[kind][0], "k": int(k), **{key: row[key] for key in wanted}} for row, (kind, k) in split]
+    drawn, notes = cut_intervals(told, "mean", "low", "high")
+    levels = [{"level": row["mean"], "name": "all", "panel": row["panel"]}
+              for row in rows if row["arm"] == "full"]  # fmt: skip
+    return Figure(
+        name="by-k",
+        title=_wins(drawn) or "Quality by the number of layers that are tuned",
+        alt="Points of quality over the number of tuned layers, for those with the most Fisher information, the last "
+        "ones and random ones, with 95% intervals over seeds and a line at full fine-tuning",
+        spec=beside(drawn, "k", "mean", x_title="tuned layers", y_title="quality in points", colour="kind",
+                   colours=dict(_KINDS.values()), interval=("shown_low", "shown_high"), panel="panel", levels=levels),
+        rows=tuple(drawn),
+        paper="paper 2, figures 6 and 7",
+        notes=notes,
+    )  # fmt: skip
+
+
+def _wins(rows: Sequence[Row]) -> str:
+    """How often Fisher's layers beat as many of the last ones and as many random ones."""
+    said = []
+    for kind in ("last", "random"):
+        outcomes = []
+        for _, group in by(rows, "panel", "k"):
+            of_kind = {row["kind"]: row for row in group}
+            ours, theirs = (of_kind.get(_KINDS[name][0]) for name in ("top", kind))
+            if ours and theirs and ours["layers"] != theirs["layers"]:
+                outcomes.append(ours["mean"] > theirs["mean"])
+        if outcomes:
+            said.append(f"{kind} ones in {sum(outcomes)} of {len(outcomes)} cases")
+    return f"Layers with the most Fisher information beat as many {', '.join(said)}" if said else ""
+
+
 @study(
     paper="2",
     tables=_tables,
+    figures=_figures,
     tasks=_ALL,
     seeds=2,
     recipe={"batch": 16, "epochs": 10, "weight_decay": 0.01},

@@ -1,96 +1,21 @@
-"""Tables of a study: what is printed, exported and drawn, and the parts that most studies share."""
+"""What the tables of most studies share: groups of points, quality in points, comparisons with full tuning."""
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from frostline.runner.statistics import Difference, compare_means, holm, paired_p, summarise
+from frostline.table import Cell, Table, table_of
 from frostline.tasks.metrics import METRICS
 
 if TYPE_CHECKING:
     from frostline.studies import Ask, Measured
     from frostline.tasks import Split, Task
 
-Cell = str | int | float | bool | None
 _DRAWS = 1000
-
-
-@dataclass(frozen=True, kw_only=True)
-class Table:
-    """Named columns and rows of plain values.
-
-    Args:
-        name: short, for files.
-        title: what it shows, in a line.
-        columns: their names; those that start with 'seconds' depend on the machine.
-        rows: a value for each column.
-        notes: what has to be known to read it, a sentence each.
-    """
-
-    name: str
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
-    notes: tuple[str, ...] = field(default=())
-
-    def __post_init__(self) -> None:
-        for row in self.rows:
-            if len(row) != len(self.columns):
-                raise ValueError(f"table {self.name}: {len(self.columns)} columns but a row of {len(row)}")
-
-    def records(self) -> list[dict[str, Cell]]:
-        """A mapping for each row."""
-        return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
-
-    def to_json(self) -> dict[str, Any]:
-        """The table as plain JSON values."""
-        return {"name": self.name, "title": self.title, "columns": list(self.columns),
-                "rows": [list(row) for row in self.rows], "notes": list(self.notes)}  # fmt: skip
-
-    def to_csv(self) -> str:
-        """The table as CSV, undefined values empty."""
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(self.columns)
-        writer.writerows(self.rows)
-        return out.getvalue()
-
-    def without_timings(self) -> Table:
-        """The part that is the same wherever and whenever the study runs."""
-        kept = [place for place, name in enumerate(self.columns) if not name.startswith("seconds")]
-        return Table(
-            name=self.name,
-            title=self.title,
-            columns=tuple(self.columns[place] for place in kept),
-            rows=tuple(tuple(row[place] for place in kept) for row in self.rows),
-            notes=self.notes,
-        )
-
-
-def table_of(name: str, title: str, records: Iterable[Mapping[str, Cell]], *, notes: Iterable[str] = ()) -> Table:
-    """The table of these rows; a column for every name that occurs, in the order of the first rows that have it."""
-    rows = list(records)
-    columns = tuple(dict.fromkeys(key for row in rows for key in row))
-    return Table(
-        name=name,
-        title=title,
-        columns=columns,
-        rows=tuple(tuple(_rounded(row.get(column)) for column in columns) for row in rows),
-        notes=tuple(notes),
-    )
-
-
-def _rounded(value: Cell) -> Cell:
-    """Numbers with six digits: what lies behind them differs between machines."""
-    if isinstance(value, float):
-        return float(f"{value:.6g}") if np.isfinite(value) else None
-    return value
 
 
 def grouped(points: Sequence[Measured], labels: Sequence[str]) -> dict[tuple[Any, ...], list[Measured]]:

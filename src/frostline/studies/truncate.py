@@ -23,8 +23,6 @@ from frostline.states.frozen import DType, FrozenStates, compute, rounded
 from frostline.studies import Ask, Measured, Point, study
 from frostline.studies.skip import outputs_without
 from frostline.studies.tables import (
-    Cell,
-    Table,
     grouped,
     in_points,
     is_informative,
@@ -33,8 +31,9 @@ from frostline.studies.tables import (
     non_inferior_note,
     quality,
     spread,
-    table_of,
 )
+from frostline.studies.truncate_figures import figures
+from frostline.table import Cell, Table, table_of
 from frostline.tasks import Task
 from frostline.tokens import Ints, Tokens
 from frostline.train import judge, train
@@ -255,6 +254,7 @@ def _tuned_minus_orig(task: Task, point: Measured, depth: int) -> float:
 @study(
     paper="4",
     tables=_tables,
+    figures=figures,
     tasks=("glue/sst2", "glue/mrpc", "glue/cola", "glue/stsb"),
     seeds=3,
     recipe={"batch": 16, "epochs": 3, "warmup": 0.1},

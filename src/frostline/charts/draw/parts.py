@@ -1,0 +1,136 @@
+"""What all kinds of chart share: axes, colours, shapes, levels, panels, and values that are said when pointed at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from frostline.charts import Row
+from frostline.charts.theme import CATEGORIES, GREY, SHAPES
+
+if TYPE_CHECKING:
+    import altair as alt
+
+WIDTH, HEIGHT, PANEL = 560, 260, 270  # of a chart alone, and of one among others
+
+
+def as_spec(chart: Any) -> dict[str, Any]:
+    """The chart as a Vega-Lite specification without settings of its own: those are the theme's."""
+    found: dict[str, Any] = chart.to_dict()
+    found.pop("config", None)
+    found.pop("$schema", None)
+    return found
+
+
+def own_axes(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The same chart with axes of their own for its panels, where these show different things."""
+    return {**spec, "resolve": {"scale": {"x": "independent", "y": "independent"}}} if "facet" in spec else {**spec}
+
+
+def tooltips(rows: Sequence[Row]) -> list[Any]:
+    """Every column, said when a mark is pointed at: numbers with four digits."""
+    import altair as alt
+
+    return [
+        alt.Tooltip(f"{name}:Q", format=".4~r") if _is_number(rows, name) else alt.Tooltip(f"{name}:N")
+        for name in dict.fromkeys(name for row in rows for name in row)
+    ]
+
+
+def _is_number(rows: Iterable[Row], name: str) -> bool:
+    known = [row[name] for row in rows if row.get(name) is not None]
+    return bool(known) and all(isinstance(value, int | float) and not isinstance(value, bool) for value in known)
+
+
+def whole_axis(rows: Sequence[Row], x: str) -> alt.Axis:
+    """An axis with a mark for every whole number where these are few."""
+    import altair as alt
+
+    places = sorted({row[x] for row in rows if row.get(x) is not None})
+    if places and all(float(place).is_integer() for place in places) and len(places) <= 26:
+        return alt.Axis(values=places, format="d", grid=False, labelOverlap=True)
+    return alt.Axis(grid=False)
+
+
+def values_of(rows: Sequence[Row], column: str) -> list[str]:
+    """The values of a column as words, in the order in which they come."""
+    return list(dict.fromkeys(str(row[column]) for row in rows if row.get(column) is not None))
+
+
+def colour_of(
+    rows: Sequence[Row],
+    column: str | None,
+    title: str | None,
+    colours: Mapping[str, str] | None,
+    *,
+    legend: bool = True,
+) -> dict[str, Any]:
+    """What tells the groups of a column apart by colour, in an encoding; one colour where there is no column."""
+    import altair as alt
+
+    if column is None:
+        return {"color": alt.value(CATEGORIES[0])}
+    names = values_of(rows, column)
+    chosen = [(colours or {}).get(name, CATEGORIES[place % len(CATEGORIES)]) for place, name in enumerate(names)]
+    scale = alt.Scale(domain=names, range=chosen)
+    shown = alt.Legend(symbolOpacity=1) if legend else None
+    return {"color": alt.Color(f"{column}:N", title=title, scale=scale, legend=shown)}
+
+
+def shape_of(rows: Sequence[Row], column: str, title: str | None) -> alt.Shape:
+    """What tells the groups of a column apart by shape."""
+    import altair as alt
+
+    names = values_of(rows, column)
+    shapes = [SHAPES[place % len(SHAPES)] for place in range(len(names))]
+    return alt.Shape(f"{column}:N", title=title, scale=alt.Scale(domain=names, range=shapes))
+
+
+def level_lines(levels: Sequence[Row]) -> list[Any]:
+    """Dashed horizontal lines with their names at the left end."""
+    import altair as alt
+
+    if not levels:
+        return []
+    line = alt.Chart().transform_filter("isValid(datum.level)")
+    return [
+        line.mark_rule(strokeDash=[5, 4]).encode(
+            y="level:Q", tooltip=["name:N", alt.Tooltip("level:Q", format=".4~r")]
+        ),
+        line.mark_text(align="left", baseline="bottom", dx=4, dy=-2, fontSize=11, color=GREY).encode(
+            x=alt.value(0), y="level:Q", text="name:N"
+        ),
+    ]
+
+
+def arranged(
+    parts: Sequence[Any],
+    rows: Sequence[Row],
+    levels: Sequence[Row],
+    panel: str | None,
+    *,
+    columns: int = 2,
+    independent: bool = False,
+    width: int | None = None,
+    height: int | None = HEIGHT,
+) -> Any:
+    """The parts over each other, once, or for each panel side by side."""
+    import altair as alt
+
+    data = alt.Data(values=[*map(dict, rows), *map(dict, levels)])
+    has_panels = panel is not None and len(values_of(rows, panel)) > 1
+    size: dict[str, Any] = {"width": width or (PANEL if has_panels else WIDTH)}
+    if height is not None:
+        size["height"] = height if not has_panels or width else round(height * 0.75)
+    layered = alt.layer(*parts).properties(**size)
+    fluid = {"usermeta": {"fluid": width is None}}  # a page may make it wider or narrower
+    if not has_panels:
+        return layered.properties(data=data, **fluid)
+    header = alt.Header(title=None, labelLimit=size["width"])
+    faceted = layered.facet(
+        facet=alt.Facet(f"{panel}:N", title=None, header=header, sort=values_of(rows, str(panel))),
+        columns=columns,
+        data=data,
+    )
+    faceted = faceted.resolve_axis(x="independent").properties(**fluid)
+    return faceted.resolve_scale(y="independent") if independent else faceted

@@ -1,0 +1,218 @@
+"""Points by two numbers, by names, or side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from frostline.charts import Row
+from frostline.charts.draw.parts import (
+    arranged,
+    as_spec,
+    colour_of,
+    level_lines,
+    shape_of,
+    tooltips,
+    values_of,
+    whole_axis,
+)
+from frostline.charts.theme import CATEGORIES, GREY
+
+if TYPE_CHECKING:
+    pass
+
+
+def scatter(
+    rows: Sequence[Row],
+    x: str,
+    y: str,
+    *,
+    x_title: str,
+    y_title: str,
+    colour: str | None = None,
+    colour_title: str | None = None,
+    colours: Mapping[str, str] | None = None,
+    label: str | None = None,
+    interval: tuple[str, str] | None = None,
+    panel: str | None = None,
+    trend: bool = False,
+    joined: str | None = None,
+    log: bool = False,
+    levels: Sequence[Row] = (),
+) -> dict[str, Any]:
+    """Points by two numbers; further arguments as of `lines`.
+
+    Args:
+        rows: what is drawn.
+        x: column of the horizontal place.
+        y: column of the height.
+        x_title: of the axis.
+        y_title: of the axis.
+        colour: column that tells points apart.
+        colour_title: of the legend.
+        colours: by the values of that column.
+        label: column that is written beside the points.
+        interval: columns of its lower and upper end.
+        panel: column whose values have a chart each.
+        trend: draw the line of least squares.
+        joined: column that says which points a line goes through, from left to right: a front.
+        log: a logarithmic horizontal axis.
+        levels: horizontal lines.
+    """
+    import altair as alt
+
+    across = alt.Scale(type="log", nice=False, padding=14) if log else alt.Scale(zero=False, padding=14)
+    base = alt.Chart().encode(
+        x=alt.X(f"{x}:Q", title=x_title, scale=across),
+        y=alt.Y(f"{y}:Q", title=y_title, scale=alt.Scale(zero=False, padding=10)),
+    )
+    hue, parts = colour_of(rows, colour, colour_title, colours), []
+    if joined is not None:
+        front = base.transform_filter(f"datum.{joined}").mark_line(
+            color=GREY, strokeDash=[5, 4], interpolate="step-after"
+        )
+        parts.append(front)
+    if interval is not None:
+        low, high = interval
+        parts.append(base.mark_rule(opacity=0.5).encode(y=alt.Y(f"{low}:Q", title=y_title), y2=alt.Y2(high), **hue))
+    shape = {} if colour is None else {"shape": shape_of(rows, colour, colour_title)}
+    points = base.mark_point(filled=True, size=80, opacity=0.9)
+    parts.append(points.encode(tooltip=tooltips(rows), **hue, **shape))
+    if trend:
+        parts.append(base.transform_regression(x, y).mark_line(color=GREY, strokeWidth=2))
+    if label is not None:
+        written = base.mark_text(align="left", dx=8, dy=-6, fontSize=11, limit=160)
+        parts.append(written.encode(text=f"{label}:N"))
+    return as_spec(arranged(parts + level_lines(levels), rows, levels, panel))
+
+
+def strip(
+    rows: Sequence[Row],
+    x: str,
+    y: str,
+    *,
+    x_title: str,
+    y_title: str,
+    interval: tuple[str, str] | None = None,
+    panel: str | None = None,
+    mean: bool = False,
+    levels: Sequence[Row] = (),
+) -> dict[str, Any]:
+    """Single values over whole numbers, not joined; each panel has a vertical axis of its own.
+
+    Args:
+        rows: what is drawn; where there are many for a place, pale points show how they lie.
+        x: column of the horizontal place.
+        y: column of the height.
+        x_title: of the axis.
+        y_title: of the axis.
+        interval: columns of its lower and upper end.
+        panel: column whose values have a chart each.
+        mean: join the means of the places by a dashed line.
+        levels: horizontal lines, as of `lines`.
+    """
+    import altair as alt
+
+    across = alt.X(f"{x}:Q", title=x_title, axis=whole_axis(rows, x), scale=alt.Scale(zero=False, padding=14))
+    base = alt.Chart().transform_filter(f"isValid(datum.{x})").encode(x=across)
+    hue, scale = {"color": alt.value(CATEGORIES[0])}, alt.Scale(zero=False, padding=10)
+    parts: list[Any] = []
+    if interval is not None:
+        low, high = interval
+        parts.append(base.mark_rule(opacity=0.5).encode(y=alt.Y(f"{low}:Q", title=y_title), y2=alt.Y2(high), **hue))
+    points = base.mark_point(filled=True, size=60, opacity=0.35 if mean else 0.9)
+    parts.append(points.encode(y=alt.Y(f"{y}:Q", title=y_title, scale=scale), tooltip=tooltips(rows), **hue))
+    if mean:
+        joined = base.mark_line(strokeDash=[5, 4], strokeWidth=2, color=CATEGORIES[1])
+        parts.append(joined.encode(y=alt.Y(f"mean({y}):Q", title=y_title)))
+    return as_spec(arranged(parts + level_lines(levels), rows, levels, panel, independent=True))
+
+
+def dots(
+    rows: Sequence[Row],
+    x: str,
+    y: str,
+    *,
+    x_title: str,
+    y_title: str,
+    colour: str | None = None,
+    colour_title: str | None = None,
+    colours: Mapping[str, str] | None = None,
+    interval: tuple[str, str] | None = None,
+    panel: str | None = None,
+    levels: Sequence[Row] = (),
+) -> dict[str, Any]:
+    """A line of its own for every name, with a point and its interval; for long names, and values far from zero.
+
+    Args:
+        rows: what is drawn, from top to bottom.
+        x: column of the name.
+        y: column of the value, from left to right.
+        x_title: of the names.
+        y_title: of the axis.
+        colour: column that tells kinds of names apart.
+        colour_title: of the legend.
+        colours: by the values of that column.
+        interval: columns of its lower and upper end.
+        panel: column whose values have a chart each, with names of its own.
+        levels: vertical lines, as of `lines`.
+    """
+    import altair as alt
+
+    base = alt.Chart().encode(y=alt.Y(f"{x}:N", title=x_title, sort=values_of(rows, x), axis=alt.Axis(grid=True)))
+    hue = colour_of(rows, colour, colour_title, colours)
+    shape = {} if colour is None else {"shape": shape_of(rows, colour, colour_title)}
+    base = base.transform_filter(f"isValid(datum.{y})")
+    # A level without a name would get an empty line; with one it has no value and is not drawn there.
+    names = {row.get(panel) if panel else None: row[x] for row in rows}
+    levels = [{x: names.get(level.get(panel) if panel else None), **level} for level in levels]
+    parts: list[Any] = []
+    if levels:
+        rule = alt.Chart().transform_filter("isValid(datum.level)").mark_rule(strokeDash=[5, 4])
+        parts.append(rule.encode(x="level:Q", tooltip=["name:N", alt.Tooltip("level:Q", format=".4~r")]))
+    if interval is not None:
+        low, high = interval
+        ends = {"x": alt.X(f"{low}:Q", title=y_title), "x2": alt.X2(high)}
+        parts.append(base.mark_rule(opacity=0.6, strokeWidth=2).encode(**ends, **hue))
+    place = alt.X(f"{y}:Q", title=y_title, scale=alt.Scale(zero=False))
+    points = base.mark_point(filled=True, size=70, opacity=1)
+    parts.append(points.encode(x=place, tooltip=tooltips(rows), **hue, **shape))
+    return as_spec(arranged(parts, rows, levels, panel, height=None, independent=True))
+
+
+def beside(
+    rows: Sequence[Row],
+    x: str,
+    y: str,
+    *,
+    x_title: str,
+    y_title: str,
+    colour: str,
+    colour_title: str | None = None,
+    colours: Mapping[str, str] | None = None,
+    interval: tuple[str, str] | None = None,
+    panel: str | None = None,
+    levels: Sequence[Row] = (),
+) -> dict[str, Any]:
+    """Points with whiskers for few whole numbers, those of each number side by side; arguments as of `lines`.
+
+    For more groups than bands could be told apart; each panel has a vertical axis of its own.
+    """
+    import altair as alt
+
+    base = alt.Chart().transform_filter(f"isValid(datum.{x})")  # levels have no place from left to right
+    base = base.encode(
+        x=alt.X(f"{x}:O", title=x_title, sort="ascending", axis=alt.Axis(labelAngle=0, grid=False)),
+        xOffset=alt.XOffset(f"{colour}:N", sort=values_of(rows, colour)),
+    )
+    hue = colour_of(rows, colour, colour_title, colours)
+    parts: list[Any] = level_lines(levels)
+    if interval is not None:
+        low, high = interval
+        ends = {"y": alt.Y(f"{low}:Q", title=y_title), "y2": alt.Y2(high)}
+        parts.append(base.mark_rule(opacity=0.6, strokeWidth=2).encode(**ends, **hue))
+    height = alt.Y(f"{y}:Q", title=y_title, scale=alt.Scale(zero=False))
+    points = base.mark_point(filled=True, size=70, opacity=1)
+    shape = shape_of(rows, colour, colour_title)
+    parts.append(points.encode(y=height, tooltip=tooltips(rows), shape=shape, **hue))
+    return as_spec(arranged(parts, rows, levels, panel, independent=True))

@@ -1,0 +1,62 @@
+"""Colours and letters of all figures: the same thing has the same colour everywhere, for all kinds of eyes.
+
+The colours are Okabe and Ito's, which people with any kind of colour blindness tell apart, in light and in dark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+BLUE, ORANGE, GREEN, PINK, YELLOW, SKY, RED = (
+    "#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d8c92f", "#56b4e9", "#d55e00",
+)  # fmt: skip
+GREY = "#8b8680"
+
+# What becomes of a layer.
+ROLES = {"tuned": RED, "frozen": SKY, "dropped": "#bdb8b0", "head": "#4a4641"}
+
+CATEGORIES = (BLUE, RED, GREEN, PINK, ORANGE, SKY, YELLOW, GREY)
+SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right", "triangle-left")
+SEQUENTIAL = "viridis"
+DIVERGING = "blueorange"
+
+_FAMILIES = {
+    "bert": BLUE, "roberta": RED, "electra": GREEN, "albert": PINK, "distilbert": SKY, "mpnet": ORANGE,
+    "deberta": YELLOW, "deberta-v2": YELLOW, "modernbert": "#5b4a9e", "xlm-roberta": "#8c2d04",
+}  # fmt: skip
+
+_LETTERS = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
+_PAPER = {"light": "#ffffff", "dark": "#1c1a18"}
+_INK = {"light": ("#22201d", "#6b665e", "#e4e0d8"), "dark": ("#ece8e1", "#a8a297", "#3a3732")}
+
+
+def encoder_colours(encoders: Sequence[str], families: Mapping[str, str]) -> dict[str, str]:
+    """A colour for each encoder: its family's, unless another encoder of the family has it already."""
+    found: dict[str, str] = {}
+    spare = iter([colour for colour in CATEGORIES if colour not in _FAMILIES.values()] + list(CATEGORIES))
+    for name in dict.fromkeys(encoders):
+        colour = _FAMILIES.get(families.get(name, ""))
+        while colour is None or (colour in found.values() and len(found) < len(CATEGORIES)):
+            colour = next(spare, GREY)
+        found[name] = colour
+    return found
+
+
+def config(scheme: str = "light") -> dict[str, Any]:
+    """Vega-Lite's settings for letters, lines and backgrounds; `scheme` is light or dark."""
+    ink, soft, line = _INK[scheme]
+    text = {"labelColor": soft, "titleColor": ink, "labelFontSize": 12, "titleFontSize": 12,
+            "titleFontWeight": "normal", "labelLimit": 180, "titleLimit": 400}  # fmt: skip
+    return {
+        "background": _PAPER[scheme],
+        "font": _LETTERS,
+        "view": {"stroke": None},
+        "axis": {**text, "gridColor": line, "domainColor": line, "tickColor": line},
+        "legend": {**text, "orient": "bottom", "columns": 4, "symbolLimit": 40},
+        "header": {**text, "labelFontSize": 12, "labelFontWeight": "bold", "labelColor": ink},
+        "title": {"color": ink, "fontSize": 14, "anchor": "start", "fontWeight": "bold", "limit": 900},
+        "text": {"color": ink},
+        "rule": {"color": soft},
+        "range": {"category": list(CATEGORIES), "heatmap": {"scheme": SEQUENTIAL}, "symbol": list(SHAPES)},
+    }

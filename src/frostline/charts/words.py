@@ -1,0 +1,64 @@
+"""What titles and notes of figures say, and how much of an interval is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from frostline.charts import Row, by
+
+_CUT = "intervals that reach far beyond the values are cut in the drawing; the table has them whole"
+
+
+def between(values: Sequence[float], *, digits: int = 0) -> str:
+    """The lowest and the highest of them, such as '3 to 5'; one number where they are the same as it is written."""
+    ends = [f"{value:.{digits}f}" for value in (min(values), max(values))]
+    return " to ".join(dict.fromkeys(ends))
+
+
+def telling(rows: Sequence[Row]) -> list[Row]:
+    """The rows that titles may speak of: not those of tasks that the encoder is not shown to have learned."""
+    return [row for row in rows if row.get("informative") is not False]
+
+
+def set_aside(rows: Sequence[Row]) -> tuple[str, ...]:
+    """A note on what titles leave out."""
+    names = dict.fromkeys(f"{row['encoder']} on {row['task']}" for row in rows if row.get("informative") is False)
+    if not names:
+        return ()
+    return (f"not counted in the title, no better than the most frequent answer: {', '.join(names)}",)
+
+
+def cut_intervals(
+    rows: Sequence[Row], y: str, low: str, high: str, *, panel: str = "panel", limits: tuple[float, float] | None = None
+) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
+    """The rows with as much of their intervals as can be drawn, and what has to be said of that.
+
+    Two seeds give intervals a dozen times as wide as their values differ: drawn whole, nothing else would be seen.
+
+    Args:
+        rows: what is drawn.
+        y: column of the value.
+        low: column of the interval's lower end.
+        high: column of its upper end; what is drawn is in `shown_low` and `shown_high`.
+        panel: column whose values have a chart each.
+        limits: values that cannot be passed.
+    """
+    least, most = limits or (float("-inf"), float("inf"))
+    found: list[dict[str, Any]] = []
+    for _, group in by(rows, panel):
+        values = [row[y] for row in group]
+        bottom, top = min(values), max(values)
+        reach = (top - bottom) or abs(top) / 20 or 1.0
+        for row in group:
+            ends = {"shown_low": None, "shown_high": None}
+            if row.get(low) is not None and row.get(high) is not None:
+                ends = {
+                    "shown_low": max(row[low], bottom - reach, least),
+                    "shown_high": min(row[high], top + reach, most),
+                }
+            found.append({**row, **ends})
+    is_cut = any(
+        row["shown_low"] not in (None, row[low]) or row["shown_high"] not in (None, row[high]) for row in found
+    )
+    return found, (_CUT,) if is_cut else ()

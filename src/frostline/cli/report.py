@@ -1,0 +1,79 @@
+"""`frostline report`: one page of any folder, figures for papers, or a page that follows a study while it runs."""
+
+# ruff: noqa: UP045 (typer reads annotations at run time and wants Optional spelled out)
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from frostline.cli import options, screen
+from frostline.errors import OptionError
+
+
+def command(
+    folder: Annotated[Path, typer.Argument(help="A folder that run, measure, tune or study has written.")],
+    output: Annotated[
+        Optional[Path], typer.Option("--output", help="The page.", show_default="FOLDER/report.html")
+    ] = None,
+    figures: Annotated[
+        Optional[Path], typer.Option("--figures", metavar="DIR", help="Write the charts as files, too.")
+    ] = None,
+    form: Annotated[str, typer.Option("--format", metavar="png|svg|pdf", help="Of these files.")] = "png",
+    theme: Annotated[str, typer.Option("--theme", metavar="light|dark", help="Of these files.")] = "light",
+    titles: Annotated[bool, typer.Option("--titles/--no-titles", help="Write the titles into these files.")] = True,
+    show: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Serve the page on this machine and follow a study that is running.")
+    ] = False,
+    port: Annotated[int, typer.Option(help="With --watch; 0 takes any that is free.", min=0, max=65535)] = 0,
+    as_json: options.Json = False,
+) -> None:
+    """Turn a folder into one page that opens offline: the answer, the charts, and the tables behind them."""
+    with screen.starting():
+        from frostline.report.opened import open_folder
+        from frostline.report.pages import page_of, write_report
+        from frostline.report.printed import print_figures
+    if watch:
+        if figures is not None or output is not None:
+            raise OptionError("--watch: serves the page and writes nothing; leave --output and --figures away")
+        _follow(folder, port, show=show)
+        return
+    with screen.stages() as tell:
+        tell("report", 0, 1)
+        path = write_report(folder, output)
+        printed = []
+        if figures is not None:
+            drawn = page_of(open_folder(folder)).figures
+            for number, one in enumerate(print_figures(drawn, figures, form=form, scheme=theme, titles=titles), 1):
+                printed.append(one)
+                tell("figures", number, len(drawn))
+    if as_json:
+        screen.print_json({"report": str(path), "figures": [str(one) for one in printed]})
+    else:
+        console = screen.out()
+        console.print(f"report:   {path}", markup=False)
+        if printed:
+            console.print(f"figures:  {len(printed)} in {figures}", markup=False)
+    if show:
+        import webbrowser
+
+        webbrowser.open(path.absolute().as_uri())
+
+
+def _follow(folder: Path, port: int, *, show: bool) -> None:
+    import threading
+    import webbrowser
+
+    from frostline.report.live import serving
+
+    with serving(folder, port=port) as address:
+        screen.say(f"{address} follows {folder}; Ctrl-C ends it")
+        if show:
+            webbrowser.open(address)
+        try:
+            threading.Event().wait()
+        except KeyboardInterrupt:
+            screen.say("ended")

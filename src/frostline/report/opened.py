@@ -1,0 +1,124 @@
+"""A folder as a report reads it: what measuring, running or a study has written, as plain records."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from frostline.errors import OptionError, UserError
+from frostline.records import LayerScores, TrialResult, TrialSpec
+from frostline.results import STORE, read_tables
+from frostline.runner.store import Store
+from frostline.table import Table
+
+KINDS = ("measurement", "run", "tuned", "study")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Opened:
+    """A folder of ours.
+
+    Args:
+        folder: where it lies.
+        kind: measurement, run, tuned or study.
+        about: what `frostline.json` says: command, versions, seed, threads; empty while a study is running.
+    """
+
+    folder: Path
+    kind: str
+    about: Mapping[str, Any]
+
+    @cached_property
+    def scores(self) -> LayerScores | None:
+        """What was measured."""
+        path = self.folder / "scores.json"
+        return LayerScores.from_json(_json(path)) if path.is_file() else None
+
+    @cached_property
+    def run(self) -> Mapping[str, Any]:
+        """What `frostline run` found."""
+        found: Mapping[str, Any] = _json(self.folder / "run.json")
+        return found
+
+    @cached_property
+    def result(self) -> Mapping[str, Any]:
+        """What tuning gave."""
+        found: Mapping[str, Any] = _json(self.folder / "result.json")
+        return found
+
+    @cached_property
+    def history(self) -> list[dict[str, Any]]:
+        """A record for every evaluation while the model was trained."""
+        return _lines(self.folder / "metrics.jsonl")
+
+    @cached_property
+    def predictions(self) -> list[dict[str, Any]]:
+        """What the model says of every held-out row."""
+        return _lines(self.folder / "predictions.jsonl")
+
+    @cached_property
+    def trials(self) -> list[tuple[TrialSpec, TrialResult]]:
+        """Every finished trial."""
+        path = self.folder / STORE
+        if not path.is_file():
+            return []
+        with Store(path) as store:
+            return list(store)
+
+    @cached_property
+    def study(self) -> Mapping[str, Any]:
+        """What a study was asked."""
+        found: Mapping[str, Any] = _json(self.folder / "study.json")
+        return found
+
+    @cached_property
+    def progress(self) -> Mapping[str, Any]:
+        """How far a study is; empty where it is over."""
+        path = self.folder / "progress.json"
+        return _json(path) if path.is_file() else {}
+
+    @cached_property
+    def tables(self) -> list[Table]:
+        """The tables of a finished study."""
+        return read_tables(self.folder) if (self.folder / STORE).is_file() else []
+
+
+def open_folder(folder: str | Path) -> Opened:
+    """The folder, refused in one line where it is none of ours."""
+    place = Path(folder)
+    if not place.is_dir():
+        raise OptionError(f"{place}: there is no such folder; give one that measure, run, tune or study has written")
+    about = place / "frostline.json"
+    if about.is_file():
+        found = _json(about)
+        kind = str(found.get("kind"))
+        if kind not in KINDS:
+            raise OptionError(f"{place}: holds a {kind}, of which there is no report")
+        return Opened(folder=place, kind=kind, about=found)
+    if (place / "study.json").is_file():
+        return Opened(folder=place, kind="study", about={})
+    raise OptionError(
+        f"{place}: holds nothing of Frostline's; give a folder that measure, run, tune or study has written"
+    )
+
+
+def _json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(f"{path}: is missing; run the command that wrote the folder again") from None
+    except ValueError as error:
+        raise UserError(f"{path}: is damaged ({error}); run the command that wrote the folder again") from None
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    if not path.is_file():
+        return []
+    try:
+        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
+    except ValueError as error:
+        raise UserError(f"{path}: is damaged ({error}); run the command that wrote the folder again") from None

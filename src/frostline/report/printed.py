@@ -1,0 +1,60 @@
+"""Figures for papers and slides: the charts of a page as PNG, SVG or PDF files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from frostline.charts import Figure
+from frostline.charts.theme import config
+from frostline.errors import OptionError, did_you_mean
+
+FORMATS = ("png", "svg", "pdf")
+SCHEMES = ("light", "dark")
+_SCALE = 3.0  # of pixels: 1,680 of them for a chart of a column's width
+
+
+def print_figures(
+    figures: Sequence[Figure], folder: Path, *, form: str = "png", scheme: str = "light", titles: bool = True
+) -> Iterator[Path]:
+    """Write every figure as a file named after it, one after the other.
+
+    Args:
+        figures: of a page.
+        folder: made if it is not there.
+        form: png, svg or pdf.
+        scheme: light or dark.
+        titles: write each figure's title over it; captions of papers say it themselves.
+    """
+    for name, given, known in (("format", form, FORMATS), ("theme", scheme, SCHEMES)):
+        if given not in known:
+            raise OptionError(f"--{name} {given!r}{did_you_mean(given, known)}: must be one of {', '.join(known)}")
+    if folder.exists() and not folder.is_dir():
+        raise OptionError(f"{folder}: is a file; give a folder for the figures")
+    folder.mkdir(parents=True, exist_ok=True)
+    for figure in figures:
+        path = folder / f"{figure.name}.{form}"
+        path.write_bytes(drawn(figure, form=form, scheme=scheme, title=titles))
+        yield path
+
+
+def drawn(figure: Figure, *, form: str = "png", scheme: str = "light", title: bool = True) -> bytes:
+    """The figure as the content of a file."""
+    import vl_convert
+
+    spec: dict[str, Any] = {**figure.spec, "config": config(scheme), "padding": 8}
+    if title:
+        spec["title"] = {"text": _in_lines(figure.title)}
+    # No base address is allowed: nothing is ever fetched.
+    if form == "svg":
+        return str(vl_convert.vegalite_to_svg(spec, allowed_base_urls=[])).encode()
+    if form == "pdf":
+        return bytes(vl_convert.vegalite_to_pdf(spec, allowed_base_urls=[]))
+    return bytes(vl_convert.vegalite_to_png(spec, scale=_SCALE, allowed_base_urls=[]))
+
+
+def _in_lines(title: str, length: int = 80) -> list[str]:
+    import textwrap
+
+    return textwrap.wrap(title, length)[:4] or [""]

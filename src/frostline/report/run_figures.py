@@ -1,0 +1,235 @@
+"""Figures of a run: how good the plans are for what they cost, how they learnt, and where the model errs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from frostline.charts import Figure, Row
+from frostline.charts.draw import as_spec, bars, lines, scatter, tooltips
+from frostline.charts.theme import BLUE, GREY, RED, SEQUENTIAL
+from frostline.records import Plan
+from frostline.report.opened import Opened
+
+_MOST_CLASSES = 40  # beyond it a matrix of classes is a carpet
+
+
+def run_figures(opened: Opened) -> list[Figure]:
+    """The tests, the race, the learning curves and the errors."""
+    found = [*_tests(opened), *_race(opened), *_curves(opened), *error_figures(opened)]
+    return [figure for figure in found if figure.rows]
+
+
+# The tests and the race ----------------------------------------------------------------------------------------------
+
+
+def _tests(opened: Opened) -> list[Figure]:
+    """The choice and the baselines on the test rows."""
+    run, metric = opened.run, opened.run["task"]["metric"]
+    rows = [
+        {"model": test["name"], metric: 100 * test["metrics"][metric], "low": 100 * test["low"],
+         "high": 100 * test["high"]}
+        for test in run["tests"]
+    ]  # fmt: skip
+    if not rows:
+        return []
+    full = next((test for test in run["tests"] if test["name"] == "full fine-tuning" and test["choice_minus_it"]), None)
+    title = f"The choice reaches {rows[0][metric]:.1f} points of {metric} on the test rows"
+    if full is not None:
+        gap = full["choice_minus_it"]
+        title += f", {gap['value']:+.1f} ({gap['low']:+.1f} to {gap['high']:+.1f}) against full fine-tuning"
+    colours = {test["name"]: RED if place == 0 else GREY for place, test in enumerate(run["tests"])}
+    spec = bars(rows, "model", metric, x_title="", y_title=f"{metric} in points, 95% intervals over test rows",
+                interval=("low", "high"), colour="model", colours=colours)  # fmt: skip
+    return [Figure(name="tests", title=title, alt=f"Bars of test {metric} of the choice and the baselines", spec=spec,
+                   rows=tuple(rows))]  # fmt: skip
+
+
+def plan_name(plan: Mapping[str, Any]) -> str:
+    """The plan as it is printed, with its method where that is not the usual one."""
+    shown = str(Plan.from_json(plan))
+    return shown if plan["method"] == "full" else f"{shown} {plan['method']}"
+
+
+def race_rows(opened: Opened) -> list[dict[str, Any]]:
+    """Every plan that was tried on the whole budget, once, with what it costs."""
+    run, metric = opened.run, opened.run["task"]["metric"]
+    costs = {plan_name(one["plan"]): one["cost"] for one in run["proposals"]}
+    chosen = run["decision"]["chosen"]
+    best: dict[str, dict[str, Any]] = {}
+    for entry in run["race"][-1] if run["race"] else []:
+        name = plan_name(entry["plan"])
+        row = {
+            "plan": name,
+            "validation": 100 * entry["validation"][metric],
+            "seconds": entry["seconds"],
+            "trainable": costs.get(name, {}).get("trainable"),
+            "latency": costs.get(name, {}).get("latency"),
+            "role": "chosen" if entry["trial"] == chosen else "tried",
+            "because": entry["plan"]["because"],
+        }
+        if name not in best or row["validation"] > best[name]["validation"] or row["role"] == "chosen":
+            best[name] = row
+    rows = list(best.values())
+    for row in rows:
+        row["on_front"] = not any(
+            other["validation"] >= row["validation"] and other["seconds"] < row["seconds"] for other in rows
+        )
+    return rows
+
+
+def _race(opened: Opened) -> list[Figure]:
+    rows, metric = race_rows(opened), opened.run["task"]["metric"]
+    if not rows:
+        return []
+    best = max(rows, key=lambda row: row["validation"])
+    chosen = next((row for row in rows if row["role"] == "chosen"), best)
+    if chosen is best:
+        title = f"{chosen['plan']} is the best of {len(rows)} plans on validation"
+    else:
+        share = chosen["seconds"] / best["seconds"]
+        below = best["validation"] - chosen["validation"]
+        title = f"{chosen['plan']} takes {share:.0%} of the time of {best['plan']}, {below:.1f} points below it"
+    spec = scatter(rows, "seconds", "validation", x_title="seconds of tuning", y_title=f"validation {metric} in points",
+                   colour="role", colour_title="", colours={"chosen": RED, "tried": BLUE}, label="plan",
+                   joined="on_front")  # fmt: skip
+    return [
+        Figure(
+            name="race",
+            title=title,
+            alt="Points for the plans of the last round: seconds of tuning across, validation quality upwards",
+            spec=spec,
+            rows=tuple(rows),
+            paper="paper 1, figures 4 and 5",
+            notes=("the dashed line joins plans that no other one beats at less time",),
+        )
+    ]
+
+
+# Learning curves -----------------------------------------------------------------------------------------------------
+
+
+def _curves(opened: Opened) -> list[Figure]:
+    """How the plans of the last round learnt, epoch by epoch."""
+    metric = opened.run["task"]["metric"]
+    last = {entry["trial"]: entry for rung in opened.run["race"][-1:] for entry in rung}
+    rows: list[dict[str, Any]] = []
+    for spec, result in opened.trials:
+        if spec.id in last:
+            name = f"{plan_name(last[spec.id]['plan'])} at {spec.recipe.learning_rate:g}"
+            for record in result.history:
+                said = {"plan": name, "epoch": record["epoch"]}
+                rows.append({**said, "what": f"validation {metric}", "value": 100 * record[f"validation_{metric}"]})
+                rows.append({**said, "what": "training loss", "value": record["loss"]})
+                if record.get("validation_loss") is not None:
+                    rows.append({**said, "what": "validation loss", "value": record["validation_loss"]})
+    if not rows:
+        return []
+    return [
+        Figure(
+            name="learning",
+            title=_learnt(rows, f"validation {metric}"),
+            alt="Curves over epochs of validation quality and of the losses, for every plan of the last round",
+            spec=lines(rows, "epoch", "value", x_title="epoch", y_title="", colour="plan", colour_title="",
+                       panel="what", independent=True),
+            rows=tuple(rows),
+        )
+    ]  # fmt: skip
+
+
+def _learnt(rows: Sequence[Row], what: str) -> str:
+    mine = [row for row in rows if row["what"] == what]
+    best = max(mine, key=lambda row: float(row["value"]))
+    last = max(row["epoch"] for row in mine if row["plan"] == best["plan"])
+    return f"{best['plan']} is best after epoch {best['epoch']:g} of {last:g}: {best['value']:.1f} points on validation"
+
+
+# Errors --------------------------------------------------------------------------------------------------------------
+
+
+def judged_rows(opened: Opened) -> tuple[str, list[dict[str, Any]]]:
+    """The split that errors are shown of, and its predictions: test rows, or validation rows where there are none."""
+    splits = {record["split"] for record in opened.predictions}
+    split = "test" if "test" in splits else "validation"
+    return split, [record for record in opened.predictions if record["split"] == split and "label" in record]
+
+
+def error_figures(opened: Opened) -> list[Figure]:
+    """Which classes are taken for which, or predictions against true values."""
+    split, records = judged_rows(opened)
+    if not records:
+        return []
+    if records[0]["probabilities"] is None:
+        return [_residuals(split, records)]
+    counted = Counter((str(record["label"]), str(record["prediction"])) for record in records)
+    names = sorted({name for pair in counted for name in pair})
+    if len(names) > _MOST_CLASSES:
+        return []
+    totals = Counter(str(record["label"]) for record in records)
+    rows = [
+        {"label": label, "prediction": guess, "texts": counted[label, guess],
+         "share": counted[label, guess] / totals[label] if totals[label] else None}
+        for label in names
+        for guess in names
+    ]  # fmt: skip
+    return [Figure(name="confusion", title=_confused(counted, totals), paper="",
+                   alt=f"Matrix of true classes and predictions on the {split} rows, with how many texts each has",
+                   spec=_matrix(rows, names), rows=tuple(rows))]  # fmt: skip
+
+
+def _confused(counted: Mapping[tuple[str, str], int], totals: Mapping[str, int]) -> str:
+    wrong = {pair: count for pair, count in counted.items() if pair[0] != pair[1]}
+    if not wrong:
+        return "Every text is classified rightly"
+    (label, guess), count = max(wrong.items(), key=lambda item: item[1])
+    return f"The most frequent error: {_short(label)} taken for {_short(guess)}, {count} of {totals[label]} texts"
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= 40 else f"{name[:37]}..."
+
+
+def _matrix(rows: Sequence[Row], names: Sequence[str]) -> dict[str, Any]:
+    import altair as alt
+
+    side = 46 if len(names) <= 8 else 22
+    square = alt.Chart().encode(
+        x=alt.X("prediction:N", title="prediction", sort=list(names), axis=alt.Axis(labelAngle=-40, labelLimit=120)),
+        y=alt.Y("label:N", title="label", sort=list(names)),
+    )
+    share = alt.Color("share:Q", title="share of the label", scale=alt.Scale(scheme=SEQUENTIAL, domain=[0, 1]),
+                      legend=alt.Legend(orient="right", format=".0%"))  # fmt: skip
+    ink = alt.condition("datum.share < 0.6", alt.value("#ffffff"), alt.value("#22201d"))
+    parts = [square.mark_rect().encode(color=share, tooltip=tooltips(rows))]
+    if side > 30:
+        parts.append(square.mark_text(fontSize=11).encode(text="texts:Q", color=ink))
+    size = {"width": side * len(names), "height": side * len(names)}
+    return as_spec(alt.layer(*parts, data=alt.Data(values=[dict(row) for row in rows])).properties(**size))
+
+
+def _residuals(split: str, records: Sequence[Mapping[str, Any]]) -> Figure:
+    rows = [{"row": record["row"], "label": record["label"], "prediction": record["prediction"],
+             "error": record["prediction"] - record["label"]} for record in records]  # fmt: skip
+    mean = sum(abs(row["error"]) for row in rows) / len(rows)
+    spec = scatter(rows, "label", "prediction", x_title="label", y_title="prediction", trend=True)
+    return Figure(
+        name="residuals",
+        title=f"Predictions are {mean:.2g} away from the label on average",
+        alt=f"Points for the {split} rows: the label across, the prediction upwards, and the line of least squares",
+        spec=spec,
+        rows=tuple(rows),
+    )
+
+
+def hardest(opened: Opened, count: int = 10) -> tuple[str, list[dict[str, Any]]]:
+    """The split and the rows that the model is most wrong about, the worst first."""
+    split, records = judged_rows(opened)
+    found = []
+    for record in records:
+        if record["probabilities"] is None:
+            found.append((abs(record["prediction"] - record["label"]), record))
+        elif record["prediction"] != record["label"]:
+            found.append((record["probabilities"][record["prediction"]], record))
+    found.sort(key=lambda pair: (-pair[0], pair[1]["row"]))
+    return split, [{**record, "how_wrong": wrong} for wrong, record in found[:count]]

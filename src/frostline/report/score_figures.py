@@ -1,0 +1,112 @@
+"""Figures of a measurement: every layer score with its interval, and which layers are alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from frostline.charts import Figure, Row
+from frostline.charts.draw import heatmap, lines
+from frostline.records import LayerScore, LayerScores
+
+_STATES = {"mean": "means of tokens", "first": "first tokens", "all": "means of all tokens", "released": "ids above 2"}
+
+
+def score_figures(scores: LayerScores) -> list[Figure]:
+    """The curves of all scores, then the similarity of layers."""
+    drawn = [row for score in scores.scores.values() for row in _rows(score)]
+    has_chance = any(row["what"] != "measured" for row in drawn)
+    found = [
+        Figure(
+            name="scores",
+            title=best_in_words(next(iter(scores.scores.values()))) if scores.scores else "",
+            alt="For each layer score a curve over layers 0 to the last, with 95% intervals; the best layer is larger",
+            spec=lines(drawn, "layer", "value", x_title="layer", y_title="", dash="what" if has_chance else None,
+                       dash_title="", interval=("low", "high"), panel="score", marked="best", independent=True),
+            rows=tuple(drawn),
+            paper="paper 1, figures 3 and 17",
+            notes=tuple(f"{best_in_words(score)} ({score.better} is good)" for score in scores.scores.values()),
+        )
+    ]  # fmt: skip
+    for pooling, matrix in scores.similarity.items():
+        rows: list[Row] = [
+            {"layer": one, "other": other, "similarity": value}
+            for one, line in enumerate(matrix)
+            for other, value in enumerate(line)
+            if value is not None
+        ]
+        found.append(
+            Figure(
+                name=f"similarity-{pooling}",
+                title=_blocks(rows, _STATES.get(pooling, pooling)),
+                alt=f"Heatmap of the similarity (unbiased CKA) of every two layers, {_STATES.get(pooling, pooling)}",
+                spec=heatmap(rows, "layer", "other", "similarity", x_title="layer", y_title="layer",
+                             value_title="similarity", domain=(0.0, 1.0)),
+                rows=tuple(rows),
+                paper="paper 4, figure 1",
+            )
+        )  # fmt: skip
+    return [figure for figure in found if figure.rows]
+
+
+def best_in_words(score: LayerScore) -> str:
+    """Which layer is the best, and which ones cannot be told apart from it."""
+    if score.best is None:
+        return f"{score.name} is undefined at every layer"
+    others = [layer for layer in score.tied if layer != score.best]
+    said = f"Layer {score.best} is the best by {score.name}"
+    if not others:
+        return said
+    return f"{said}; {_ranges(sorted({*others, score.best}))} cannot be told apart"
+
+
+def _ranges(layers: Sequence[int]) -> str:
+    """Whole numbers with neighbours joined: '2, 4 to 6'."""
+    parts: list[list[int]] = []
+    for layer in layers:
+        if parts and parts[-1][-1] == layer - 1:
+            parts[-1].append(layer)
+        else:
+            parts.append([layer])
+    said = [str(part[0]) if len(part) == 1 else f"{part[0]} to {part[-1]}" for part in parts]
+    return said[0] if len(said) == 1 else f"{', '.join(said[:-1])} and {said[-1]}"
+
+
+def _rows(score: LayerScore) -> list[Row]:
+    """A row for every layer, then those of what chance gives."""
+    rows: list[Row] = [
+        {
+            "score": score.name,
+            "what": "measured",
+            "layer": layer,
+            "value": value,
+            "low": None if score.low is None else score.low[layer],
+            "high": None if score.high is None else score.high[layer],
+            "best": layer == score.best,
+        }
+        for layer, value in enumerate(score.values)
+        if value is not None
+    ]
+    for null, values in score.nulls.items():
+        rows += [
+            {
+                "score": score.name,
+                "what": null,
+                "layer": layer,
+                "value": value,
+                "low": None,
+                "high": None,
+                "best": False,
+            }
+            for layer, value in enumerate(values)
+            if value is not None
+        ]
+    return rows
+
+
+def _blocks(rows: Sequence[Row], states: str) -> str:
+    """Where neighbours differ most: what lies below is unlike what lies above."""
+    steps = {(row["layer"], row["other"]): row["similarity"] for row in rows if row["other"] == row["layer"] + 1}
+    if not steps:
+        return f"How alike layers are, by their {states}"
+    (below, above), least = min(steps.items(), key=lambda step: step[1])
+    return f"By their {states}, neighbouring layers differ most between {below} and {above} (similarity {least:.2f})"

@@ -1,0 +1,137 @@
+"""Figures of layer scores next to probes: curves with an axis each, and probes against scores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from frostline.charts import Figure, Results, Row, by, said_of
+from frostline.charts.draw import scatter, two_axes
+from frostline.charts.words import cut_intervals
+
+PROBES = ("probe.linear", "probe.head")
+PRETRAINED, HELD_OUT, TUNED = "pretrained", "pretrained, held-out rows", "tuned"
+
+_VARIABILITY, _CCA = "variability", "cca"
+_WORD = {_VARIABILITY: "variability", _CCA: "canonical correlation"}
+_DRAWN = "layers from 1 on; layer 0, the embeddings, is in the table"
+
+
+def figures(results: Results) -> list[Figure]:
+    """All figures of the study."""
+    curves = [row for row in results.rows("curves") if row.get("mean") is not None and row["layer"]]
+    agreement = results.rows("agreement")
+    probe = next((name for name in reversed(PROBES) if any(row["score"] == name for row in curves)), PROBES[0])
+    return [
+        _two(curves, _VARIABILITY, probe, (PRETRAINED,), name="variability", title=_best(curves),
+             paper="paper 1, figures 3 and 9"),
+        _two(curves, _VARIABILITY, probe, (HELD_OUT, TUNED), name="tuned", title=_moved(results.rows("best")),
+             paper="paper 1, figure 12"),
+        _regression(curves, agreement, probe, PRETRAINED, name="regression", paper="paper 1, figure 11"),
+        _regression(curves, agreement, probe, TUNED, name="regression-tuned", paper="paper 1, figure 13"),
+        _two(curves, _CCA, probe, (PRETRAINED,), name="cca", title=_agreed(agreement, _CCA, probe, PRETRAINED),
+             paper="paper 1, figure 17"),
+    ]  # fmt: skip
+
+
+def _beside(curves: Sequence[Row], score: str, probe: str, arms: Sequence[str]) -> list[dict[str, Any]]:
+    """A row for every layer with the score and the probe, as far as there are both."""
+    mine = [row for row in curves if row["arm"] in arms and row["score"] in (score, probe)]
+    cut = {name: cut_intervals([row for row in mine if row["score"] == name], "mean", "low", "high", panel="task")[0]
+           for name in (score, probe)}  # fmt: skip
+    found = []
+    for _, group in by([row for rows in cut.values() for row in rows], "encoder", "task", "arm", "layer"):
+        of_score = {row["score"]: row for row in group}
+        if len(of_score) == 2:
+            said = {key: group[0][key] for key in ("encoder", "task", "arm", "layer", "seeds")}
+            said["panel"] = said_of(group[0], mine, "encoder", "task")
+            found.append(said | _ends("score", of_score[score]) | _ends("probe", of_score[probe]))
+    return found
+
+
+def _ends(name: str, row: Row) -> dict[str, Any]:
+    return {name: row["mean"], f"{name}_low": row["shown_low"], f"{name}_high": row["shown_high"]}
+
+
+def _two(
+    curves: Sequence[Row], score: str, probe: str, arms: Sequence[str], *, name: str, title: str, paper: str
+) -> Figure:
+    drawn = _beside(curves, score, probe, arms)
+    word = _WORD[score]
+    return Figure(
+        name=name,
+        title=title or f"The {word} of layers and how well they probe",
+        alt=f"Curves of {word} on the left axis and of {probe} on the right axis over layers, {' and '.join(arms)}, "
+        "with 95% intervals over seeds",
+        spec=two_axes(drawn, "layer", "score", "probe", x_title="layer", left_title=word,
+                      right_title=f"{probe}, quality", dash="arm" if len(arms) > 1 else None, panel="panel"),
+        rows=tuple(drawn),
+        paper=paper,
+        notes=(_DRAWN, *(("low variability means specialised in the task",) if score == _VARIABILITY else ())),
+    )  # fmt: skip
+
+
+def _best(curves: Sequence[Row]) -> str:
+    """Which layer has the lowest variability, for every encoder and task."""
+    mine = [row for row in curves if row["arm"] == PRETRAINED and row["score"] == _VARIABILITY]
+    lowest = [min(group, key=lambda row: row["mean"]) for _, group in by(mine, "encoder", "task")]
+    if not lowest:
+        return ""
+    layers = sorted({row["layer"] for row in lowest})
+    if len(layers) == 1:
+        return f"Layer {layers[0]} is the most specialised before tuning" + _everywhere(lowest)
+    if len(lowest) > 3:
+        return f"Layers {layers[0]} to {layers[-1]} are the most specialised before tuning, depending on the task"
+    said = [f"layer {row['layer']} of {said_of(row, lowest, 'encoder', 'task')}" for row in lowest]
+    return f"The most specialised before tuning: {', '.join(said)}"
+
+
+def _everywhere(cases: Sequence[Row]) -> str:
+    return "" if len(cases) == 1 else " in both cases" if len(cases) == 2 else f" in all {len(cases)} cases"
+
+
+def _moved(best: Sequence[Row]) -> str:
+    """In how many cases the most specialised layer is a higher one after tuning."""
+    moves = [row["moved"] for row in best if row["score"] == _VARIABILITY and row.get("moved") is not None]
+    if not moves:
+        return ""
+    if len(moves) == 1:
+        how = f"by {moves[0]:.1f} layers" if moves[0] else "by no layer"
+        return f"Tuning moves the most specialised layer {'down' if moves[0] < 0 else 'up'} {how}".replace("-", "")
+    up = sum(move > 0 for move in moves)
+    return f"Tuning moves the most specialised layer up in {up} of {len(moves)} cases"
+
+
+def _agreed(agreement: Sequence[Row], score: str, probe: str, arm: str) -> str:
+    """The range of correlations over layers."""
+    mine = [row["pearson"] for row in agreement if (row["score"], row["probe"], row["arm"]) == (score, probe, arm)
+            and row.get("pearson") is not None]  # fmt: skip
+    if not mine:
+        return ""
+    values = f"{min(mine):.2f}" if len(mine) == 1 else f"{min(mine):.2f} to {max(mine):.2f}"
+    return f"Over layers, {_WORD[score]} and the quality of probes correlate at {values}"
+
+
+def _regression(
+    curves: Sequence[Row], agreement: Sequence[Row], probe: str, arm: str, *, name: str, paper: str
+) -> Figure:
+    drawn = _beside(curves, _VARIABILITY, probe, (arm,))
+    mine = [row for row in agreement if (row["score"], row["probe"], row["arm"]) == (_VARIABILITY, probe, arm)]
+    fitted = [row for row in mine if None not in (row.get(key) for key in ("slope", "intercept", "r_squared"))]
+    falling = sum(row["slope"] < 0 for row in fitted)
+    title = f"The better layers probe, the lower their variability, in {falling} of {len(fitted)} cases, {arm}"
+    lines = [f"{row['encoder']}, {row['task']}: quality = {row['intercept']:.3g} {row['slope']:+.3g} x variability, "
+             f"R² {row['r_squared']:.2f}" for row in fitted]  # fmt: skip
+    spec = scatter(drawn, "score", "probe", x_title="variability", y_title=f"{probe}, quality", label="layer",
+                   panel="panel", trend=True)  # fmt: skip
+    if "facet" in spec:  # tasks lie far apart, and only the shape within each matters
+        spec["resolve"] = {"scale": {"x": "independent", "y": "independent"}}
+    return Figure(
+        name=name,
+        title=title if fitted else f"Quality of probes and variability of layers, {arm}",
+        alt=f"Points of {probe} over variability, one for each layer, {arm}, with the line of least squares",
+        spec=spec,
+        rows=tuple(drawn),
+        paper=paper,
+        notes=("numbers are layers", *lines),
+    )  # fmt: skip

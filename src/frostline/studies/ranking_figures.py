@@ -1,0 +1,137 @@
+"""Figures of Fisher's ranking of layers: over epochs, against the first one, and by rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from frostline.charts import Figure, Results, Row, by, said_of
+from frostline.charts.draw import bars, beside, heatmap, trajectories
+from frostline.charts.theme import GREY, ORANGE, RED
+
+_SHARES = {"share_head": ("head", RED), "share_rows": ("rows", ORANGE), "share_rest": ("both together", GREY)}
+
+
+def figures(results: Results) -> list[Figure]:
+    """All figures of the study."""
+    ranks = _with_panels([row for row in results.rows("ranks") if row.get("rank") is not None])
+    stability, rows = results.rows("stability"), results.rows("rows")
+    return [_over_epochs(ranks, stability), _deviations(ranks), _agreement(stability), _by_rows(rows), _causes(rows)]
+
+
+def _with_panels(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    panels = {key: said_of(group[0], rows, "encoder", "task") for key, group in by(rows, "encoder", "task")}
+    return [{"panel": panels[row["encoder"], row["task"]], **row} for row in rows]
+
+
+def _over_epochs(ranks: Sequence[Row], stability: Sequence[Row]) -> Figure:
+    return Figure(
+        name="ranks",
+        title=_kept(stability) or "Fisher's rank of every layer during fine-tuning",
+        alt="Lines of the rank of every layer over epochs of fine-tuning, rank 1 at the top",
+        spec=trajectories(ranks, "epoch", "rank", "layer", x_title="epoch", rank_title="rank", panel="panel"),
+        rows=tuple(ranks),
+        paper="paper 2, figures 2 and 3",
+        notes=("means over runs; numbers at the right end are layers", "1 is the most Fisher information"),
+    )  # fmt: skip
+
+
+def _last(rows: Sequence[Row]) -> list[Row]:
+    """The row of the last epoch for every encoder and task."""
+    return [max(group, key=lambda row: row["epoch"]) for _, group in by(rows, "encoder", "task")]
+
+
+def _kept(stability: Sequence[Row]) -> str:
+    """How much the ranking is that of the first epoch at the end."""
+    taus = [row["tau"] for row in _last(stability) if row.get("tau") is not None and row["epoch"]]
+    if not taus:
+        return ""
+    if min(taus) >= 1:
+        return "The ranking of layers stays the same during fine-tuning"
+    return f"The ranking at the end correlates with that at the start: Kendall's tau {_range(taus)}"
+
+
+def _range(values: Sequence[float]) -> str:
+    ends = dict.fromkeys(f"{value:.2f}" for value in (min(values), max(values)))
+    return " to ".join(ends)
+
+
+def _with_whiskers(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """The rows that have a tau, with its interval as far as a correlation can go."""
+    return [
+        {**row, **{f"shown_{end}": None if row[f"tau_{end}"] is None else max(-1.0, min(1.0, row[f"tau_{end}"]))
+                   for end in ("low", "high")}}
+        for row in rows if row.get("tau") is not None
+    ]  # fmt: skip
+
+
+def _deviations(ranks: Sequence[Row]) -> Figure:
+    drawn = [row for row in ranks if row["changed"] is not None]
+    most = max(drawn, key=lambda row: row["changed"], default=None)
+    said = "No layer leaves the rank that it has at the first epoch"
+    if most and most["changed"]:
+        where = f", {most['panel']}" if most["panel"] else ""
+        said = f"Layer {most['layer']} moves the most: {most['changed']:.1f} ranks by epoch {most['epoch']}{where}"
+    return Figure(
+        name="deviations",
+        title=said,
+        alt="Squares for every layer and epoch, coloured by the ranks between it and the layer's rank at the start",
+        spec=heatmap(drawn, "epoch", "layer", "changed", x_title="epoch", y_title="layer", value_title="ranks moved",
+                     panel="panel", domain=(0, max(1.0, most["changed"] if most else 1.0)), columns=4),
+        rows=tuple(drawn),
+        paper="paper 2, figures 4 and 5",
+        notes=("mean over runs of the absolute difference to the rank at the first epoch",),
+    )  # fmt: skip
+
+
+def _agreement(stability: Sequence[Row]) -> Figure:
+    drawn = _with_whiskers(stability)
+    least = min(drawn, key=lambda row: row["tau"], default=None)
+    name = "" if least is None else said_of(least, drawn, "encoder", "task")
+    where = f", {name}" if name else ""
+    return Figure(
+        name="stability",
+        title=f"The ranking is least like the first at epoch {least['epoch']}: tau {least['tau']:.2f}{where}"
+        if least else "Agreement of rankings with the first",
+        alt="Points of Kendall's rank correlation with the first epoch over epochs, with 95% intervals over runs",
+        spec=beside(drawn, "epoch", "tau", x_title="epoch", y_title="Kendall's tau with the first epoch", colour="task",
+                   interval=("shown_low", "shown_high"), panel="encoder"),
+        rows=tuple(drawn),
+    )  # fmt: skip
+
+
+def _by_rows(rows: Sequence[Row]) -> Figure:
+    drawn = _with_whiskers(rows)
+    fewest = min((row["rows"] for row in drawn), default=0)
+    taus = [row["tau"] for row in drawn if row["rows"] == fewest]
+    said = _range(taus) if taus else "unknown"
+    return Figure(
+        name="rows",
+        title=f"With {fewest} rows the ranking correlates with that of the most rows: Kendall's tau {said}",
+        alt="Points of Kendall's rank correlation with the ranking by the most rows over the number of rows, with 95% "
+        "intervals over heads",
+        spec=beside(drawn, "rows", "tau", x_title="rows", y_title="Kendall's tau with the most rows", colour="task",
+                   interval=("shown_low", "shown_high"), panel="encoder"),
+        rows=tuple(drawn),
+        notes=("before training, with the same head",),
+    )  # fmt: skip
+
+
+def _causes(rows: Sequence[Row]) -> Figure:
+    """What the variance of ranks before training is due to."""
+    drawn = [
+        {"panel": row["panel"], "encoder": row["encoder"], "task": row["task"], "rows": f"{row['rows']} rows",
+         "cause": cause, "share": row[column]}
+        for row in _with_panels(rows) for column, (cause, _) in _SHARES.items() if row.get(column) is not None
+    ]  # fmt: skip
+    cases = [{row["cause"]: row["share"] for row in group} for _, group in by(drawn, "panel", "rows")]
+    head = sum(case.get("head", 0) > case.get("rows", 0) for case in cases)
+    return Figure(
+        name="causes",
+        title=f"Ranks before training depend more on the fresh head than on the rows in {head} of {len(cases)} cases",
+        alt="Bars of the shares of the variance of ranks that are due to the head, to the rows and to both together",
+        spec=bars(drawn, "rows", "share", x_title="", y_title="share of the variance of ranks", colour="cause",
+                  colours=dict(_SHARES.values()), panel="panel"),
+        rows=tuple(drawn),
+        notes=("where neither mattered, the head's share would be (heads - 1) / (heads x draws - 1) on average",),
+    )  # fmt: skip

@@ -1,0 +1,237 @@
+"""What is drawn of the study of new layers; which figures there are follows from the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from frostline.charts import Figure, Results, Row, by, said_of
+from frostline.charts.draw import lines, strip
+from frostline.charts.theme import GREY
+from frostline.charts.words import between, set_aside, telling
+
+_MOST = 0.9  # of what all pretrained layers give
+_PROBE = "probe"
+_ENDS = {"full": "all pretrained", "all new": "all new"}  # what all other arms lie between
+
+
+def figures(results: Results) -> list[Figure]:
+    """Curves over the layers kept, or blocks and single layers; single trials; losses."""
+    measured = _measured(results)
+    kept = [row for row in measured if row["kept"] is not None]
+    blocks = [row for row in measured if row["first"] is not None]
+    found = []
+    if kept:
+        found += [_kept(kept, results.rows("probing")), _trials(results.rows("trials"))]
+    if blocks:
+        found.append(_blocks(blocks, [row for row in measured if row["first"] is None]))
+    return [*found, _losses(results.rows("losses"))]
+
+
+def _measured(results: Results) -> list[dict[str, Any]]:
+    """The arms of all sizes, small ones first; sizes beyond the task's rows are the same trials and count once."""
+    names = [name for name in results.tables if name == "quality" or name.startswith("quality-")]
+    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for row in (row for name in names for row in results.rows(name)):
+        if row["mean"] is not None:
+            found.setdefault(tuple(row[key] for key in ("encoder", "task", "rows", "arm")), row)
+    return sorted(found.values(), key=lambda row: row["rows"])
+
+
+def _case(row: Row, rows: Sequence[Row]) -> str:
+    """Encoder, task and number of training rows, as far as they differ."""
+    size = f"{row['rows']} rows" if len({one["rows"] for one in rows}) > 1 else ""
+    return ", ".join(part for part in (said_of(row, rows, "encoder", "task"), size) if part)
+
+
+# Layers kept ---------------------------------------------------------------------------------------------------------
+
+
+def _kept(rows: Sequence[Row], probing: Sequence[Row]) -> Figure:
+    wanted = ("encoder", "task", "kept", "seeds", "mean", "low", "high")
+    drawn = [
+        {"case": said_of(row, rows, "encoder", "task"), "curve": f"{row['rows']} rows", "method": "fine-tuning",
+         **{key: row[key] for key in wanted}}
+        for row in rows
+    ]  # fmt: skip
+    probes = {(row["encoder"], row["task"], row["layer"]): row["probe"] for row in probing if row["probe"] is not None}
+    for (encoder, task, layer), probe in probes.items():
+        said = {"encoder": encoder, "task": task}
+        drawn.append({"case": said_of(said, rows, "encoder", "task"), "curve": _PROBE, "method": "probing", **said,
+                      "kept": layer, "mean": 100 * probe})  # fmt: skip
+    notes = ["the probe reads the pretrained layer as it is, with all training rows"] if probes else []
+    return Figure(
+        name="kept",
+        title=_needed(telling(rows)),
+        alt="Curves of quality over the number of pretrained layers that are kept, one for each number of training "
+        "rows with its 95% interval over seeds, and the linear probe on each layer as a dashed curve",
+        spec=lines(drawn, "kept", "mean", x_title="pretrained layers kept; all above are new",
+                   y_title="quality in points", colour="curve", colours={_PROBE: GREY}, dash="method",
+                   interval=("low", "high"), panel="case", independent=True),
+        rows=tuple(drawn),
+        paper="paper 3, figure 2",
+        notes=(*notes, "with new_layer_rate=5 or keep_norms this is the counterpart of figures 7 and 8",
+               *set_aside(rows)),
+    )  # fmt: skip
+
+
+def _needed(rows: Sequence[Row]) -> str:
+    """How many pretrained layers give most of what all of them give, for each number of training rows."""
+    said = []
+    for (size,), group in by(rows, "rows"):
+        counts = [(count, depth) for _, curve in by(group, "encoder", "task") for count, depth in _enough(curve)]
+        if counts:
+            needed, depths = zip(*counts, strict=True)
+            said.append(f"{between(needed)} of {between(depths)} with {size} rows")
+    if not said:
+        return "Quality by the number of pretrained layers that are kept"
+    return f"Pretrained layers that give {_MOST:.0%} of what all give: {', '.join(said)}"
+
+
+def _enough(curve: Sequence[Row]) -> list[tuple[int, int]]:
+    """The fewest layers that give most of the gain, and how many there are; nothing where there is no gain."""
+    means = {row["kept"]: row["mean"] for row in curve}
+    depth = next((row["kept"] for row in curve if row["arm"] == "full"), 0)
+    if not {0, depth} <= means.keys() or means[depth] <= means[0]:
+        return []
+    goal = means[0] + _MOST * (means[depth] - means[0])
+    return [(min(kept for kept, mean in means.items() if mean >= goal), depth)]
+
+
+def _trials(rows: Sequence[Row]) -> Figure:
+    """The trials with the fewest rows: that is where they differ most."""
+    fewest = {case: min(row["rows"] for row in group) for case, group in by(rows, "encoder", "task")}
+    few = [row for row in rows if row["rows"] == fewest[row["encoder"], row["task"]] and row["kept"] is not None]
+    if all(len(group) == 1 for _, group in by(few, "encoder", "task", "kept")):
+        few = []  # the curves show them already
+    drawn = [{"case": _case(row, few), **row} for row in few]
+    return Figure(
+        name="trials",
+        title=_widest(few),
+        alt="A point for the quality of each trial over the number of pretrained layers kept, the means dashed",
+        spec=strip(drawn, "kept", "quality", x_title="pretrained layers kept; all above are new",
+                   y_title="quality in points", panel="case", mean=True),
+        rows=tuple(drawn),
+        paper="paper 3, figure 5",
+        notes=("every trial has its own training rows, start and order",),
+    )  # fmt: skip
+
+
+def _widest(rows: Sequence[Row]) -> str:
+    """Where trials that differ in their seed alone lie furthest apart."""
+    ranges: dict[int, float] = {}
+    for (_, _, kept), group in by(rows, "encoder", "task", "kept"):
+        values = [row["quality"] for row in group]
+        if len(values) > 1:
+            ranges[kept] = max(ranges.get(kept, 0.0), max(values) - min(values))
+    if not ranges:
+        return "Single trials by the number of pretrained layers that are kept"
+    kept = max(ranges, key=lambda one: ranges[one])
+    return f"Trials that differ in their seed alone lie up to {ranges[kept]:.1f} points apart, with {kept} layers kept"
+
+
+# Blocks --------------------------------------------------------------------------------------------------------------
+
+
+def _blocks(rows: Sequence[Row], ends: Sequence[Row]) -> Figure:
+    """Blocks or single layers that are new, or the only ones that are not, between the two ends."""
+    preserved = all(str(row["arm"]).startswith("only") for row in rows)
+    single = all(row["first"] == row["last"] for row in rows)
+    wanted = ("encoder", "task", "rows", "arm", "first", "last", "seeds", "mean", "low", "high", "minus_full")
+    drawn = [{"case": _case(row, rows), **{key: row[key] for key in wanted}} for row in rows]
+    levels = [{"case": _case(row, rows), "level": row["mean"], "name": _ENDS[row["arm"]]} for row in ends]
+    what = "layer" if single else "block"
+    state = "the only pretrained one" if preserved else "new"
+    return Figure(
+        name="preserved" if preserved else "single" if single else "blocks",
+        title=_preserved(telling(rows), ends) if preserved else _replaced(telling(rows), what),
+        alt=f"Curve of quality over the place of the {what} that is {state}, with 95% intervals over seeds, and lines "
+        "for the intact encoder and for one whose layers are all new",
+        spec=lines(drawn, "first", "mean",
+                   x_title=f"layer that is {state}" if single else f"lowest layer of the block that is {state}",
+                   y_title="quality in points", interval=("low", "high"), panel="case", levels=levels,
+                   independent=True),
+        rows=tuple(drawn),
+        paper="paper 3, figure 6" if single and not preserved else "paper 3, figure 3",
+        notes=set_aside(rows),
+    )  # fmt: skip
+
+
+def _replaced(rows: Sequence[Row], what: str) -> str:
+    """Which new layers cost most, on average over encoders and tasks."""
+    lost = _by_span([row | {"lost": -row["minus_full"]} for row in map(dict, rows) if row["minus_full"] is not None],
+                    "lost")  # fmt: skip
+    if not lost:
+        return f"Quality by the {what} that is new"
+    worst, *rest = sorted(lost, key=lambda span: -lost[span])
+    if lost[worst] <= 0:
+        return f"No new {what} costs anything, on average"
+    subject = f"A new layer {worst} costs" if what == "layer" else f"New layers {worst} cost"
+    others = f"; any other {what} costs at most {max(lost[rest[0]], 0):.1f}" if rest else ""
+    average = " on average" if len({_key(row) for row in rows}) > 1 else ""
+    return f"{subject} most, {lost[worst]:.1f} points{average}{others}"
+
+
+def _preserved(rows: Sequence[Row], ends: Sequence[Row]) -> str:
+    """Which layers are worth most when they alone are pretrained, on average over encoders and tasks."""
+    new = {_key(row): row["mean"] for row in ends if row["arm"] == "all new"}
+    gained = _by_span([dict(row) | {"gained": row["mean"] - new[_key(row)]} for row in rows if _key(row) in new],
+                      "gained")  # fmt: skip
+    if not gained:
+        return "Quality by the only layers that are pretrained"
+    best = max(gained, key=lambda span: gained[span])
+    if gained[best] <= 0:
+        return "No pretrained layers alone are better than none, on average"
+    return f"Layers {best} alone are worth most, {gained[best]:.1f} points more than no pretrained layer"
+
+
+def _key(row: Row) -> tuple[Any, ...]:
+    return row["encoder"], row["task"], row["rows"]
+
+
+def _by_span(rows: Sequence[Row], column: str) -> Mapping[str, float]:
+    """The mean of a column for each span of layers."""
+    return {
+        str(first) if first == last else f"{first}..{last}": sum(row[column] for row in group) / len(group)
+        for (first, last), group in by(rows, "first", "last")
+    }
+
+
+# Losses --------------------------------------------------------------------------------------------------------------
+
+
+def _losses(rows: Sequence[Row]) -> Figure:
+    """Losses of the intact encoder, of one with new layers alone and of the arm in the middle, as the paper tracks."""
+    known = [row for row in rows if row["mean"] is not None]
+    others = [arm for (arm,), _ in by(known, "arm") if arm not in _ENDS]
+    chosen = _ENDS | {arm: arm for arm in others[len(others) // 2 :][:1]}
+    drawn = [{"case": _case(row, known), **row, "arm": chosen[row["arm"]]} for row in known if row["arm"] in chosen]
+    return Figure(
+        name="losses",
+        title=_gap(known),
+        alt="Curves of the validation loss over epochs for the intact encoder, for one whose layers are all new and "
+        "for one in between, with 95% intervals over seeds",
+        spec=lines(drawn, "epoch", "mean", x_title="epoch", y_title="validation loss", colour="arm",
+                   interval=("low", "high"), panel="case", independent=True),
+        rows=tuple(drawn),
+        notes=("the paper tracks these losses in its appendix E",),
+    )  # fmt: skip
+
+
+def _gap(rows: Sequence[Row]) -> str:
+    """How far the losses of new and of pretrained layers lie apart at the first and at the last epoch."""
+    gaps: dict[int, list[float]] = {}
+    for (_, _, _, epoch), group in by(rows, "encoder", "task", "rows", "epoch"):
+        means = {row["arm"]: row["mean"] for row in group}
+        if {"full", "all new"} <= means.keys():
+            gaps.setdefault(epoch, []).append(means["all new"] - means["full"])
+    if len(gaps) < 2:
+        return "Validation loss by what is pretrained"
+    first, last = (sum(gaps[one]) / len(gaps[one]) for one in (min(gaps), max(gaps)))
+    return (
+        f"The validation loss of new layers is {_more(first)} than of pretrained ones at first, {_more(last)} at last"
+    )
+
+
+def _more(gap: float) -> str:
+    return f"{abs(gap):.2f} {'higher' if gap >= 0 else 'lower'}"

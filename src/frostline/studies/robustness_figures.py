@@ -1,0 +1,160 @@
+"""Figures of variability with unequal classes, with few rows and in its variants."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from frostline.charts import Figure, Results, Row, by, said_of
+from frostline.charts.draw import lines
+from frostline.charts.words import cut_intervals
+
+IMBALANCE, SCARCITY = "imbalance", "scarcity"
+
+_PLAIN, _COLLAPSE = "variability", "variability.collapse"
+_FORMULAS = {_PLAIN: "as in the paper", _COLLAPSE: "neural collapse"}  # the first by the alphabet is drawn solid
+_STATES = {"mean": "mean of tokens", "first": "first token"}
+# From many rows, or equal classes, to few.
+_RAMP = ("#4a4ac8", "#7a3fc4", "#a62f9e", "#cc4778", "#e56b5d", "#f0904a", "#f5b332")
+_MOST = "the best layer is compared with that of the most rows and equal classes; most draws decide"
+_DRAWN = "layers from 1 on; layer 0, the embeddings, is in the table"
+
+
+def figures(results: Results) -> list[Figure]:
+    """All figures of the study."""
+    curves = [row for row in results.rows("curves") if row.get("mean") is not None and row["layer"]]
+    compared = [row for row in results.rows("robustness") if row["draws"]]
+    return [
+        _by_setting(curves, compared, IMBALANCE, paper="paper 1, figures 6 and 15"),
+        _by_setting(curves, compared, SCARCITY, paper="paper 1, figures 7 and 16"),
+        _by_states(curves, compared),
+        _by_formula(curves, compared),
+    ]
+
+
+def _of(rows: Sequence[Row], **wanted: Any) -> list[Row]:
+    return [row for row in rows if all(row[key] == value for key, value in wanted.items())]
+
+
+def _told(rows: Sequence[Row], name: str, words: str, *more: str) -> list[dict[str, Any]]:
+    """The rows as they are drawn, with what tells curves apart under a name of its own."""
+    columns = ("encoder", "task", "setting", "rows", "smallest_class", "layer", "draws", "mean", "mean_low",
+               "mean_high", *more)  # fmt: skip
+    panels = {key: said_of(group[0], rows, "encoder", "task") for key, group in by(rows, "encoder", "task")}
+    return [
+        {"panel": panels[row["encoder"], row["task"]], name: row[words], **{key: row[key] for key in columns}}
+        for row in rows
+    ]
+
+
+def _colours(rows: Sequence[Row]) -> dict[str, str]:
+    """A colour for every setting, the further from the reference the lighter."""
+    size = {row["setting"]: (row["smallest_class"] / row["rows"], row["rows"]) for row in rows}
+    names = sorted(size, key=size.__getitem__, reverse=True)
+    step = (len(_RAMP) - 1) / max(1, len(names) - 1)
+    return {name: _RAMP[round(place * step)] for place, name in enumerate(names)}
+
+
+def _by_setting(curves: Sequence[Row], compared: Sequence[Row], kind: str, *, paper: str) -> Figure:
+    told = _told(_of(curves, kind=kind, score=_PLAIN, states="mean"), "curve", "setting")
+    drawn, notes = cut_intervals(told, "mean", "mean_low", "mean_high", limits=(0, float("inf")))
+    title = _steadiness(_of(compared, kind=kind, score=_PLAIN, states="mean"), kind)
+    return Figure(
+        name=kind,
+        title=title or f"Variability of layers under {kind}",
+        alt=f"Curves of variability over layers, one for each setting of {kind}, with 95% intervals over draws",
+        spec=lines(drawn, "layer", "mean", x_title="layer", y_title="variability", colour="curve",
+                   colours=_colours(drawn), interval=("shown_low", "shown_high"), panel="panel",
+                   independent=True),
+        rows=tuple(drawn),
+        paper=paper,
+        notes=(_DRAWN, _MOST, *notes,
+               *(("share: of the smaller of two classes, or of the first of more",) if kind == IMBALANCE else ())),
+    )  # fmt: skip
+
+
+def _steadiness(compared: Sequence[Row], kind: str) -> str:
+    """In how many cases the best layer is still near that of the reference where there is the least to go by."""
+    others = [row for row in compared if not row["is_reference"] and row.get("within_one") is not None]
+    if not others:
+        return ""
+    least = [min(group, key=lambda row: row["smallest_class"]) for _, group in by(others, "encoder", "task")]
+    kept = sum(row["within_one"] >= 0.5 for row in least)
+    if kind == SCARCITY:
+        sizes = dict.fromkeys(sorted(row["rows"] for row in least))
+        what = f"With the fewest rows, {' or '.join(map(str, sizes))},"
+    else:
+        what = f"With {min(row['smallest_class'] / row['rows'] for row in least):.0%} of the rows in the smallest class"
+    return f"{what} the best layer stays within one in {kept} of {len(least)} cases"
+
+
+def _by_states(curves: Sequence[Row], compared: Sequence[Row]) -> Figure:
+    """The curves with equal classes and the most rows."""
+    equal = [row for row in curves if row["kind"] == SCARCITY and row["score"] == _PLAIN]
+    most = {key: max(row["rows"] for row in group) for key, group in by(equal, "encoder", "task")}
+    mine = [
+        {**row, "words": _STATES.get(row["states"], row["states"])}
+        for row in equal
+        if row["rows"] == most[row["encoder"], row["task"]]
+    ]
+    drawn, notes = cut_intervals(
+        _told(mine, "curve", "words"), "mean", "mean_low", "mean_high", limits=(0, float("inf"))
+    )
+    return Figure(
+        name="states",
+        title=_smoothness(_of(compared, kind=SCARCITY, score=_PLAIN, is_reference=True)),
+        alt="Curves of variability over layers, computed from the mean of tokens and from the first token, with 95% "
+        "intervals over draws",
+        spec=lines(drawn, "layer", "mean", x_title="layer", y_title="variability", colour="curve",
+                   interval=("shown_low", "shown_high"), panel="panel", independent=True),
+        rows=tuple(drawn),
+        paper="paper 1, figure 14",
+        notes=(_DRAWN, "equal classes, the most rows", *notes),
+    )  # fmt: skip
+
+
+def _smoothness(compared: Sequence[Row]) -> str:
+    """Whose curves are smoother, in how many cases."""
+    pairs = []
+    for _, group in by(compared, "encoder", "task"):
+        zeta: dict[str, Any] = {row["states"]: row.get("zeta") for row in group}
+        if zeta.get("mean") is not None and zeta.get("first") is not None:
+            pairs.append((zeta["mean"], zeta["first"]))
+    if not pairs:
+        return "Variability of layers by the states that it is computed from"
+    won = sum(mean < first for mean, first in pairs)
+    return f"Means of tokens give smoother curves than the first token in {won} of {len(pairs)} cases"
+
+
+def _by_formula(curves: Sequence[Row], compared: Sequence[Row]) -> Figure:
+    both = [row for row in curves if row["kind"] == IMBALANCE and row["states"] == "mean" and row["score"] in _FORMULAS]
+    told = [
+        {**row, "formula": _FORMULAS[told_row["score"]]}
+        for told_row, row in zip(both, _told(both, "curve", "setting", "score"), strict=True)
+    ]
+    return Figure(
+        name="formulas",
+        title=_nearer(_of(compared, kind=IMBALANCE, states="mean")),
+        alt="Curves of variability over layers for each share of classes, by the paper's formula and, dashed, by that "
+        "of neural collapse",
+        spec=lines(told, "layer", "mean", x_title="layer", y_title="variability", colour="curve",
+                   colours=_colours(told), dash="formula", panel="panel", independent=True),
+        rows=tuple(told),
+        paper="paper 1, figure 8",
+        notes=(_DRAWN, "with equal classes the formulas are the same", "intervals are in the table"),
+    )  # fmt: skip
+
+
+def _nearer(compared: Sequence[Row]) -> str:
+    """Which formula changes less when classes are unequal."""
+    pairs = []
+    for _, group in by([row for row in compared if not row["is_reference"]], "encoder", "task", "setting"):
+        change: dict[str, Any] = {row["score"]: row.get("log_ratio") for row in group}
+        if change.get(_PLAIN) is not None and change.get(_COLLAPSE) is not None:
+            pairs.append((change[_PLAIN], change[_COLLAPSE]))
+    if not pairs:
+        return "Variability of layers with unequal classes, by two formulas"
+    won = sum(ours < theirs for ours, theirs in pairs)
+    return (
+        f"The paper's formula changes less with unequal classes than neural collapse's in {won} of {len(pairs)} cases"
+    )

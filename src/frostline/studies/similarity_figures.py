@@ -1,0 +1,169 @@
+"""What is drawn of the similarity of layers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from frostline.charts import Figure, Results, Row, by, said_of
+from frostline.charts.draw import bars, heatmap
+from frostline.charts.words import between, set_aside, telling
+
+_ABOUT = (
+    "ORIG is the pretrained encoder, FT the tuned one, FT[1] and FT[2] two restarts; the first of two is on the "
+    "vertical axis"
+)
+_LEVEL = 0.05
+_COLUMNS = 3  # of panels, where there are many
+
+
+def figures(results: Results) -> list[Figure]:
+    """Matrices of the first encoder and task, grids over all, pairs of encoders, and the contrast of blocks."""
+    known = [row for row in results.rows("matrices") if row["cka"] is not None]
+    own = [row for row in known if row["encoder"] == row["other"]]
+    pairs = [row for row in known if row["encoder"] != row["other"]]
+    blocks = results.rows("blocks")
+    aside = set_aside(blocks)
+    grids = _grids(own, blocks) if len({(row["encoder"], row["task"]) for row in own}) > 1 else []
+    counted = [_matrices(own, blocks), *grids, _contrast(blocks)]
+    return [
+        *(replace(figure, notes=(*figure.notes, *aside)) for figure in counted),
+        *_across(pairs, results.rows("across")),
+    ]
+
+
+def _squares(
+    rows: Sequence[Row], panel: str, *, x_title: str = "layer", y_title: str = "layer", columns: int = 2
+) -> dict[str, Any]:
+    """The same colours in all figures, so that they can be compared."""
+    lowest = min((row["cka"] for row in rows), default=0.0)
+    return heatmap(rows, "column", "row", "cka", x_title=x_title, y_title=y_title, value_title="CKA", panel=panel,
+                   domain=(min(0.0, lowest), 1.0), columns=columns)  # fmt: skip
+
+
+def _matrices(rows: Sequence[Row], blocks: Sequence[Row]) -> Figure:
+    (encoder, task), drawn = next(by(rows, "encoder", "task"), ((None, None), []))
+    mine = [row for row in blocks if (row["encoder"], row["task"]) == (encoder, task)]
+    before, after = (_values(mine, f"block contrast, {state}") for state in ("pretrained", "tuned"))
+    title = f"How alike the layers of {encoder} are on {task}, before and after tuning"
+    if before and after:
+        turn = "raises" if after[0] > before[0] else "lowers"
+        title = f"Tuning {encoder} on {task} {turn} the contrast of blocks from {before[0]:.2f} to {after[0]:.2f}"
+    return Figure(
+        name="matrices",
+        title=title,
+        alt="Four matrices of the similarity of every layer with every other: of the pretrained encoder, of the tuned "
+        "one with the pretrained one, of the tuned one, and of two restarts",
+        spec=_squares(drawn, "matrix"),
+        rows=tuple(drawn),
+        paper="paper 4, figure 1",
+        notes=(
+            _ABOUT,
+            "contrast: how much more alike layers are within two blocks than between them, at the best split",
+        ),
+    )
+
+
+def _values(blocks: Sequence[Row], measure: str) -> list[float]:
+    return [row["mean"] for row in telling(blocks) if row["measure"] == measure and row["mean"] is not None]
+
+
+def _grids(rows: Sequence[Row], blocks: Sequence[Row]) -> list[Figure]:
+    """One matrix of every encoder on every task, for each of the three that tuning changes."""
+
+    def said(measure: str, before: str, after: str, otherwise: str) -> str:
+        values = _values(blocks, measure)
+        return f"{before} {between(values, digits=2)} {after}".strip() if values else otherwise
+
+    return [
+        _grid(rows, "FT-FT", name="tuned", figure=2, title=said(
+            "block contrast, tuned", "Tuned layers are alike within two blocks by", "more than between them",
+            "How alike the layers of tuned models are")),
+        _grid(rows, "FT-ORIG", name="tuned-and-pretrained", figure=5, title=said(
+            "tuned top layer, most similar pretrained layer",
+            "The tuned top layer and the pretrained layer that is most like it have a CKA of", "",
+            "How alike tuned and pretrained layers are")),
+        _grid(rows, "FT[1]-FT[2]", name="restarts", figure=6, title=said(
+            "top layers of two restarts", "The top layers of two restarts have a CKA of", "",
+            "How alike the layers of two restarts are")),
+    ]  # fmt: skip
+
+
+def _grid(rows: Sequence[Row], matrix: str, *, name: str, figure: int, title: str) -> Figure:
+    drawn = [{"case": said_of(row, rows, "encoder", "task"), **row} for row in rows if row["matrix"] == matrix]
+    one, other = {"FT-FT": ("tuned layer",) * 2, "FT-ORIG": ("tuned layer", "pretrained layer")}.get(
+        matrix, ("layer, first start", "layer, second start")
+    )
+    return Figure(
+        name=name,
+        title=title,
+        alt=f"A matrix of the similarity of layers, {matrix}, for every encoder and task",
+        spec=_squares(drawn, "case", x_title=other, y_title=one, columns=_COLUMNS),
+        rows=tuple(drawn),
+        paper=f"paper 4, figure {figure}",
+        notes=(_ABOUT,),
+    )
+
+
+def _across(rows: Sequence[Row], across: Sequence[Row]) -> list[Figure]:
+    """A figure for each two encoders: their names are on its axes."""
+    found = []
+    for number, ((encoder, other), mine) in enumerate(by(rows, "encoder", "other"), start=1):
+        names = {"FT-FT": "tuned", "ORIG-ORIG": "pretrained"}
+        drawn = [{"case": _state(row, mine, names), **row} for row in mine if row["matrix"] in names]
+        compared = [row for row in across if (row["encoder"], row["other"]) == (encoder, other)]
+        found.append(
+            Figure(
+                name="across" if number == 1 else f"across-{number}",
+                title=_correspond(encoder, other, compared),
+                alt=f"Matrices of the similarity of layers of {encoder} with layers of {other}, tuned and pretrained",
+                spec=_squares(drawn, "case", x_title=f"layer of {other}", y_title=f"layer of {encoder}"),
+                rows=tuple(drawn),
+                paper="paper 4, figure 7",
+                notes=(f"shown: shuffled texts give such an order of matching layers with p < {_LEVEL:g}, all seeds",),
+            )
+        )
+    return found
+
+
+def _state(row: Row, rows: Sequence[Row], names: Mapping[str, str]) -> str:
+    return ", ".join(part for part in (said_of(row, rows, "task"), names[row["matrix"]]) if part)
+
+
+def _correspond(encoder: str, other: str, compared: Sequence[Row]) -> str:
+    """Whether early layers of the one are shown to match early layers of the other."""
+    orders = [row["order_of_matches"] for row in compared if row["order_of_matches"] is not None]
+    if not orders:
+        return f"How alike the layers of {encoder} and of {other} are"
+    shown = sum(row["largest_p"] is not None and row["largest_p"] < _LEVEL for row in compared)
+    tasks = f" on {shown} of {len(compared)} tasks" if len(compared) > 1 else ""
+    verb = "match" if shown else "are not shown to match"
+    return f"Layers of {encoder} and {other} {verb} in their order{tasks if shown else ''}: correlation " + between(
+        orders, digits=2
+    )
+
+
+def _contrast(blocks: Sequence[Row]) -> Figure:
+    wanted = ("encoder", "task", "seeds", "mean", "low", "high")
+    states = {"block contrast, pretrained": "pretrained", "block contrast, tuned": "tuned"}
+    drawn = [
+        {"state": states[row["measure"]], **{key: row[key] for key in wanted}}
+        for row in blocks
+        if row["measure"] in states and row["mean"] is not None
+    ]
+    gains = _values(blocks, "block contrast, tuned minus pretrained")
+    raised = sum(gain > 0 for gain in gains)
+    title = "How much more alike layers are within two blocks than between them"
+    if gains:
+        gain = between(gains, digits=2)
+        title = f"Tuning raises the contrast of blocks in {raised} of {len(gains)} cases; it adds {gain}"
+    return Figure(
+        name="contrast",
+        title=title,
+        alt="Bars of the contrast of two blocks of layers, pretrained and tuned, for every encoder and task, with 95% "
+        "intervals over seeds",
+        spec=bars(drawn, "task", "mean", x_title="task", y_title="CKA within minus between blocks", colour="state",
+                  interval=("low", "high"), panel="encoder"),
+        rows=tuple(drawn),
+    )  # fmt: skip

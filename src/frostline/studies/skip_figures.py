@@ -1,0 +1,109 @@
+"""What is drawn of models without some of their layers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from frostline.charts import Figure, Results, Row, by, said_of
+from frostline.charts.draw import bars, heatmap, lines
+from frostline.charts.words import between, set_aside, telling
+
+_LITTLE = 1.0  # points that titles call little to lose
+
+
+def figures(results: Results) -> list[Figure]:
+    """The triangle of spans, single layers, and upper spans against lower ones."""
+    layers = results.rows("layers")
+    return [_triangle(results.rows("spans"), layers), _singles(layers), _by_length(results.rows("halves"))]
+
+
+def _triangle(rows: Sequence[Row], layers: Sequence[Row]) -> Figure:
+    known = [row for row in rows if row["minus_full"] is not None]
+    wanted = ("encoder", "task", "first", "last", "seeds", "mean", "minus_full")
+    drawn = [{"case": said_of(row, known, "encoder", "task"), **{key: row[key] for key in wanted}} for row in known]
+    told = {(row["encoder"], row["task"]) for row in telling(layers)}
+    # As far to both sides: else a gain of a tenth of a point is as blue as a loss of thirty is orange.
+    widest = max((abs(row["minus_full"]) for row in drawn), default=0.0) or 1.0
+    return Figure(
+        name="spans",
+        title=_longest([row for row in known if (row["encoder"], row["task"]) in told]),
+        alt="Triangles of squares by the first and the last layer that is left out, coloured by the points of quality "
+        "that the shortened model has more or less than the whole one",
+        spec=heatmap(drawn, "last", "first", "minus_full", x_title="last layer left out",
+                     y_title="first layer left out", value_title="points", panel="case",
+                     domain=(-widest, widest), middle=0.0),
+        rows=tuple(drawn),
+        paper="paper 4, figure 4",
+        notes=("points: quality of the shortened model minus that of the whole one, nothing trained in between",
+               *set_aside(layers)),
+    )  # fmt: skip
+
+
+def _longest(rows: Sequence[Row]) -> str:
+    """How many layers in a row can be left out at little cost."""
+    counts, depths = [], []
+    for _, group in by(rows, "encoder", "task"):
+        cheap = [row["last"] - row["first"] + 1 for row in group if row["minus_full"] > -_LITTLE]
+        counts.append(max(cheap, default=0))
+        depths.append(max(row["last"] for row in group))
+    if not counts:
+        return "Quality without spans of layers"
+    if not any(counts):
+        return f"No layer can be left out for less than {_LITTLE:g} point"
+    return f"{between(counts)} of {between(depths)} layers in a row can be left out for less than {_LITTLE:g} point"
+
+
+def _singles(rows: Sequence[Row]) -> Figure:
+    wanted = ("encoder", "task", "layer", "seeds", "drop", "low", "high")
+    drawn = [{"case": said_of(row, rows, "encoder", "task"), **{key: row[key] for key in wanted}} for row in rows]
+    return Figure(
+        name="layers",
+        title=_dearest(telling(rows)),
+        alt="Bars of the points that are lost when a single layer is left out, with 95% intervals over seeds",
+        spec=bars(drawn, "layer", "drop", x_title="layer left out", y_title="points lost", interval=("low", "high"),
+                  panel="case"),
+        rows=tuple(drawn),
+        paper="paper 4, figure 4",
+        notes=("the diagonal of the triangle of spans", *set_aside(rows)),
+    )  # fmt: skip
+
+
+def _dearest(rows: Sequence[Row]) -> str:
+    """Which single layer costs most, on average over encoders and tasks, and what any other does."""
+    costs = {layer: sum(row["drop"] for row in group) / len(group) for (layer,), group in by(rows, "layer")}
+    if not costs:
+        return "Points lost without a single layer"
+    worst, *rest = sorted(costs, key=lambda layer: -costs[layer])
+    if costs[worst] < _LITTLE:
+        return f"No single layer costs the tuned model {_LITTLE:g} point, on average"
+    others = f"; every other single layer costs at most {max(costs[rest[0]], 0.0):.1f}" if rest else ""
+    average = " on average" if len({(row["encoder"], row["task"]) for row in rows}) > 1 else ""
+    return f"Without layer {worst} the tuned model loses {costs[worst]:.1f} points{average}{others}"
+
+
+def _by_length(rows: Sequence[Row]) -> Figure:
+    drawn = [dict(row) for row in rows if row["upper_minus_lower"] is not None]
+    levels = [{"level": 0.0, "name": "", "encoder": encoder} for (encoder,), _ in by(drawn, "encoder")]
+    return Figure(
+        name="halves",
+        title=_missed(telling(drawn)),
+        alt="Curves of how many more points spans of upper layers cost than spans of lower layers of the same length, "
+        "over the length, with 95% intervals over seeds",
+        spec=lines(drawn, "length", "upper_minus_lower", x_title="layers left out",
+                   y_title="points: upper minus lower", colour="task", interval=("low", "high"), panel="encoder",
+                   levels=levels),
+        rows=tuple(drawn),
+        notes=("above 0, upper layers are missed more; spans lie within one half", *set_aside(rows)),
+    )  # fmt: skip
+
+
+def _missed(rows: Sequence[Row]) -> str:
+    """Whether upper or lower layers are missed more, on average over lengths, encoders and tasks."""
+    if not rows:
+        return "Points that spans of upper layers cost more than spans of lower layers"
+    mean = sum(row["upper_minus_lower"] for row in rows) / len(rows)
+    more = "more" if mean > 0 else "less"
+    return f"Spans of upper layers cost {abs(mean):.1f} points {more} than lower ones of the same length, on average"
+
+
+# What titles of several studies share ---------------------------------------------------------------------------------

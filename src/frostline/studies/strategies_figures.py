@@ -1,0 +1,186 @@
+"""Figures of plans around the best layer: quality by the number of tuned layers, against full tuning, and by cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from frostline.charts import Figure, Results, Row, by, said_of
+from frostline.charts.draw import beside, dots, scatter
+from frostline.charts.theme import BLUE, GREEN, GREY, ORANGE, PINK, RED, SKY, YELLOW
+from frostline.charts.words import cut_intervals
+
+# Plans around the best layer are warm, baselines cold.
+_KINDS = {
+    "down": ("best layer and below", RED), "down cut": ("best layer and below, cut", ORANGE),
+    "up": ("above the best layer", PINK), "up cut": ("above the best layer, cut", YELLOW),
+    "top": ("last layers", BLUE), "middle": ("middle layers", SKY),
+    "random": ("random layers", GREY), "full": ("all layers", GREEN),
+}  # fmt: skip
+_COLOURS = dict(_KINDS.values())
+_NEAR = 1.0  # points below full tuning that count as keeping up
+
+
+def figures(results: Results) -> list[Figure]:
+    """All figures of the study."""
+    known = [row for row in results.rows("quality") if row.get("mean") is not None]
+    rows = [_told(row, known) for row in known]
+    plans = [row for row in rows if row["kind"] != _KINDS["full"][0]]
+    costs = _with_costs(rows, results.rows("costs"))
+    return [_by_layers(rows, plans), _against_full(results, plans), *(_by_cost(costs, *how) for how in _COSTS)]
+
+
+def _told(row: Row, rows: Sequence[Row]) -> dict[str, Any]:
+    wanted = ("encoder", "task", "method", "arm", "plans", "layers", "seeds", "mean", "low", "high", "minus_full",
+              "rows_low", "rows_high", "non_inferior")  # fmt: skip
+    panel = said_of(row, rows, "encoder", "task")
+    if len({one["method"] for one in rows}) > 1:
+        panel = f"{panel}, {row['method']}".removeprefix(", ")
+    return {"panel": panel, "kind": _kind(str(row["arm"])), **{key: row.get(key) for key in wanted}}
+
+
+def _kind(arm: str) -> str:
+    first = arm.split("-")[0].split()[0]
+    return _KINDS.get(f"{first} cut" if arm.endswith("cut") else first, _KINDS["full"])[0]
+
+
+# Quality by the number of tuned layers -------------------------------------------------------------------------------
+
+
+def _by_layers(rows: Sequence[Row], plans: Sequence[Row]) -> Figure:
+    placed = sorted((row for row in plans if row["layers"] is not None), key=_order)
+    drawn, notes = cut_intervals(placed, "mean", "low", "high")
+    levels = [{"level": row["mean"], "name": "all", "panel": row["panel"]} for row in rows if row["arm"] == "full"]
+    return Figure(
+        name="layers",
+        title=_wins(plans) or "Quality of every plan by the number of layers that it tunes",
+        alt="Points of quality over the number of tuned layers, plans around the best layer in warm colours and "
+        "baselines in cold ones, with 95% intervals over seeds and a line at full fine-tuning",
+        spec=beside(drawn, "layers", "mean", x_title="tuned layers", y_title="quality in points", colour="kind",
+                   colours=_COLOURS, interval=("shown_low", "shown_high"), panel="panel", levels=levels),
+        rows=tuple(drawn),
+        paper="paper 1, figures 4, 5 and 10",
+        notes=notes,
+    )  # fmt: skip
+
+
+def _order(row: Row) -> int:
+    return list(_COLOURS).index(row["kind"])
+
+
+def _wins(plans: Sequence[Row]) -> str:
+    """How often the best layer and those below it beat as many of the last layers."""
+    outcomes = []
+    for _, group in by(plans, "panel"):
+        last = {row["layers"]: row for row in group if row["arm"].startswith("top-")}
+        mine = [row for row in group if row["kind"] == _KINDS["down"][0] and row["layers"] in last]
+        others = [(row, last[row["layers"]]) for row in mine if row["plans"] != last[row["layers"]]["plans"]]
+        outcomes += [row["mean"] > other["mean"] for row, other in others]
+    if not outcomes:
+        return ""
+    return (
+        f"Tuning down from the best layer beats tuning as many last layers in {sum(outcomes)} of {len(outcomes)} cases"
+    )
+
+
+def _against_full(results: Results, plans: Sequence[Row]) -> Figure:
+    """A line for every plan; in the paper the identifiers stand beside the points."""
+    known = [row for row in plans if row["minus_full"] is not None]
+    named = [{"plan": _name(row), **row} for row in known]
+    drawn = sorted(named, key=lambda row: (row["panel"], row["layers"] or 0, _order(row)))
+    kept = sum(row["non_inferior"] is True for row in drawn)
+    levels = [{"level": 0, "name": "all", "panel": panel} for (panel,), _ in by(drawn, "panel")]
+    table = results.tables.get("quality")
+    return Figure(
+        name="plans",
+        title=f"{kept} of {len(drawn)} plans are shown to keep up with tuning all layers",
+        alt="Points above or below full fine-tuning for every plan, with 95% intervals over test rows",
+        spec=dots(drawn, "plan", "minus_full", x_title="", y_title="points above tuning all layers", colour="kind",
+                  colours=_COLOURS, interval=("rows_low", "rows_high"), panel="panel", levels=levels),
+        rows=tuple(drawn),
+        paper="paper 1, figures 4, 5 and 10",
+        notes=("plans by the number of tuned layers, as (bottom, top, head); random ones differ between seeds",
+               "whiskers: 95% bootstrap over test rows",
+               *(note for note in (table.notes if table else ()) if note.startswith("non_inferior"))),
+    )  # fmt: skip
+
+
+def _name(row: Row) -> str:
+    plans = str(row["plans"])
+    return row["arm"] if ";" in plans else f"{row['arm']} {plans}"
+
+
+# Quality by cost -----------------------------------------------------------------------------------------------------
+
+_COSTS = (
+    ("trainable", "parameters", "trainable parameters", ()),
+    ("epoch_flops", "arithmetic", "operations of an epoch", ("epochs start from cached states of the frozen layers",)),
+)
+
+
+def _with_costs(rows: Sequence[Row], costs: Sequence[Row]) -> list[dict[str, Any]]:
+    """The rows with the costs of their plans; means where seeds have plans of their own, as random ones do."""
+    known = {(row["encoder"], row["task"], row["plan"], row["method"]): row for row in costs}
+    found = []
+    for row in rows:
+        keys = [(row["encoder"], row["task"], plan, row["method"]) for plan in str(row["plans"]).split("; ")]
+        mine = [known[key] for key in keys if key in known]
+        if mine:
+            means = {column: _mean(one[column] for one in mine) for column, *_ in _COSTS}
+            found.append({**row, **means})
+    return found
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _by_cost(rows: Sequence[Row], column: str, name: str, said: str, notes: Sequence[str]) -> Figure:
+    size, unit = _unit([row[column] for row in rows if row[column]])
+    priced = [{**row, column: row[column] / size} for row in rows if row[column]]
+    drawn = [row for _, group in by(priced, "panel") for row in _with_front(group, column)]
+    return Figure(
+        name=name,
+        title=_savings(priced, column, said) or f"Quality of every plan by its {said}",
+        alt=f"Points of quality over {said} for every plan; a dashed line joins the plans that no cheaper one beats",
+        spec=scatter(drawn, column, "mean", x_title=f"{said}{unit}", y_title="quality in points", colour="kind",
+                     colours=_COLOURS, label="label", panel="panel", joined="front", log=True),
+        rows=tuple(drawn),
+        notes=("named are the plans that no cheaper one beats, as it turned out on the rows that are reported", *notes),
+    )  # fmt: skip
+
+
+def _with_front(rows: Sequence[Row], column: str) -> Iterator[dict[str, Any]]:
+    """The rows with a name for those that none as cheap beats; of equal ones only the first, as names would overlap."""
+    for place, row in enumerate(rows):
+        others = [one for one in rows if one is not row and one[column] <= row[column]]
+        front = all(one["mean"] < row["mean"] or _same(one, row, column) for one in others)
+        named = front and not any(_same(one, row, column) for one in rows[:place])
+        yield {**row, "front": front, "label": row["arm"] if named else ""}
+
+
+def _same(one: Row, other: Row, column: str) -> bool:
+    return bool(one[column] == other[column] and one["mean"] == other["mean"])
+
+
+def _unit(values: Sequence[float]) -> tuple[float, str]:
+    """What numbers are divided by to be short on an axis, and how that is said."""
+    least = min(values, default=1.0)
+    units = {1e12: ", trillions", 1e9: ", billions", 1e6: ", millions", 1e3: ", thousands"}
+    return next(((size, said) for size, said in units.items() if least >= size), (1.0, ""))
+
+
+def _savings(rows: Sequence[Row], column: str, said: str) -> str:
+    """What share of full tuning's cost is enough to come near it, in the case that needs the most."""
+    shares = []
+    for _, group in by(rows, "panel"):
+        full = next((row for row in group if row["arm"] == "full"), None)
+        if full is not None:
+            shares.append(min(row[column] for row in group if row["mean"] >= full["mean"] - _NEAR) / full[column])
+    if not shares:
+        return ""
+    few = sum(share < 1 for share in shares)
+    if few < len(shares):
+        return f"In {few} of {len(shares)} cases fewer {said} come within {_NEAR:g} point of tuning all layers"
+    return f"{max(shares):.0%} of the {said} are enough to come within {_NEAR:g} point of tuning all layers"

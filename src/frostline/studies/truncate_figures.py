@@ -1,0 +1,68 @@
+"""What is drawn of models that are read at every layer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from frostline.charts import Figure, Results, Row, said_of
+from frostline.charts.draw import bars, lines
+from frostline.charts.theme import BLUE, GREEN, ORANGE
+from frostline.charts.words import between, set_aside, telling
+
+_COLOURS = {"UNTUNED": GREEN, "TUNED": BLUE, "TUNEDORIG": ORANGE}  # as in the paper
+_ABOUT = (
+    "UNTUNED: the tuned head reads at the layer, nothing is trained; TUNED: a fresh head on the tuned model's states; "
+    "TUNEDORIG: a fresh head on the pretrained model's"
+)
+
+
+def figures(results: Results) -> list[Figure]:
+    """Quality over the layer that is read, and what tuning the states was worth."""
+    summary = results.rows("summary")
+    return [_layers(results.rows("layers"), summary), _worth(summary)]
+
+
+def _layers(rows: Sequence[Row], summary: Sequence[Row]) -> Figure:
+    wanted = ("encoder", "task", "arm", "layer", "seeds", "mean", "low", "high", "minus_full")
+    cases = [{"case": said_of(row, rows, "encoder", "task"), **row} for row in rows if row["mean"] is not None]
+    drawn = [{key: row[key] for key in ("case", *wanted)} for row in cases if row["layer"] is not None]
+    levels = [{"case": row["case"], "level": row["mean"], "name": "majority"} for row in cases if row["layer"] is None]
+    return Figure(
+        name="layers",
+        title=_can_go(telling(summary)),
+        alt="Curves of quality over the layer that is read, by the tuned model's own head, by a fresh one and by one "
+        "on the pretrained model, with 95% intervals over seeds and a line for the most frequent answer",
+        spec=lines(drawn, "layer", "mean", x_title="layer that is read; those above are gone",
+                   y_title="quality in points", colour="arm", colours=_COLOURS, interval=("low", "high"), panel="case",
+                   levels=levels, independent=True),
+        rows=tuple(drawn),
+        paper="paper 4, figure 3",
+        notes=(_ABOUT, *set_aside(summary)),
+    )  # fmt: skip
+
+
+def _can_go(summary: Sequence[Row]) -> str:
+    """How many top layers can go, over encoders and tasks."""
+    if not summary:
+        return "Quality when a tuned model is read at a layer"
+    own, fresh, depth = (between([row[key] for row in summary]) for key in ("can_go_untuned", "can_go_tuned", "layers"))
+    return f"Of {depth} layers, {own} at the top can go with the model's own head and {fresh} with a fresh one"
+
+
+def _worth(summary: Sequence[Row]) -> Figure:
+    wanted = ("encoder", "task", "seeds", "tuned_minus_orig", "low", "high")
+    drawn = [{key: row[key] for key in wanted} for row in summary if row["tuned_minus_orig"] is not None]
+    gaps = [row["tuned_minus_orig"] for row in telling(summary) if row["tuned_minus_orig"] is not None]
+    found = (
+        f"Tuned states are worth {between(gaps, digits=1)} points more" if gaps else "What tuned states are worth more"
+    )
+    return Figure(
+        name="worth",
+        title=f"{found} than pretrained ones in the upper half of the layers",
+        alt="Bars of how much better a fresh head reads tuned than pretrained states, mean over the upper half of the "
+        "layers, for each encoder and task, with 95% intervals over seeds",
+        spec=bars(drawn, "task", "tuned_minus_orig", x_title="task", y_title="points, TUNED minus TUNEDORIG",
+                  colour="encoder", interval=("low", "high")),
+        rows=tuple(drawn),
+        notes=(_ABOUT, *set_aside(summary)),
+    )  # fmt: skip

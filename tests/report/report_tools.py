@@ -1,0 +1,67 @@
+"""What tests of reports share: folders of every kind, made without training."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tests.studies.test_figures import DRAWN, read_table
+
+from frostline.records import LayerScore, LayerScores, TrialResult
+from frostline.runner.store import Store
+
+ABOUT = {"format": 1, "versions": {"python": "3"}, "seed": 0, "threads": 1}
+
+
+def make_study(folder: Path, name: str, *, is_over: bool = True, families: dict[str, str] | None = None) -> Path:
+    """A study's folder with the tables that its figures are tested with."""
+    folder.mkdir(parents=True)
+    asked = {"study": name, "encoders": {"tiny": "abc"}, "tasks": {"letters": ["f00d", "accuracy"]}, "seeds": 2,
+             "families": families or {}}  # fmt: skip
+    (folder / "study.json").write_text(json.dumps(asked))
+    Store(folder / "store.sqlite").close()
+    if is_over:
+        found = [read_table(path).to_json() for path in sorted((DRAWN / name).glob("*.csv"))]
+        (folder / "tables.json").write_text(json.dumps(found))
+        about = {**ABOUT, "kind": "study", "command": ["frostline", "study", name]}
+        (folder / "frostline.json").write_text(json.dumps(about))
+    return folder
+
+
+def some_scores(name: str = "letters") -> LayerScores:
+    """A measurement of three layers, with an interval, what chance gives, and similarities."""
+    values = (3.0, 2.0, 1.0, 1.2)
+    score = LayerScore(
+        name="variability", better="low", values=values, low=tuple(value - 0.3 for value in values),
+        high=tuple(value + 0.3 for value in values), tied=(2, 3), nulls={"shuffled": (9.0, 9.0, 9.0, 9.0)},
+        summary="How spread out classes are.", paper="1",
+    )  # fmt: skip
+    alone = LayerScore(name="fisher", better="high", values=(None, 0.1, 0.2, 0.9), summary="How much it matters.")
+    matrix = tuple(tuple(1 - abs(one - other) / 10 for other in range(4)) for one in range(4))
+    return LayerScores(
+        encoder={"name": "tiny", "revision": "abc", "family": "bert", "layers": 3, "width": 8},
+        task={"name": name, "fingerprint": "f00d", "kind": "classification", "labels": ["a", "b"],
+              "metric": "accuracy"},
+        pooling="mean", rows="train", examples=100, max_length=512, truncated=0, seed=0,
+        scores={"variability": score, "fisher": alone}, similarity={"mean": matrix}, notes=("a note",),
+    )  # fmt: skip
+
+
+def make_measurement(folder: Path, scores: LayerScores | None = None) -> Path:
+    """A measurement's folder."""
+    folder.mkdir(parents=True)
+    (folder / "scores.json").write_text(json.dumps((scores or some_scores()).to_json()))
+    about = {**ABOUT, "kind": "measurement", "command": ["frostline", "measure", "my data.csv"]}
+    (folder / "frostline.json").write_text(json.dumps(about))
+    return folder
+
+
+def failed(reason: str) -> TrialResult:
+    """A trial that failed."""
+    return TrialResult(status="failed", reason=reason)
+
+
+def told(folder: Path, name: str) -> Any:
+    """The content of a JSON file."""
+    return json.loads((folder / name).read_text())

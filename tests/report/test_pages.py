@@ -1,0 +1,147 @@
+"""Pages of measurements and studies, and what goes wrong with folders."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+
+import pytest
+from tests.report.report_tools import failed, make_measurement, make_study, some_scores
+from tests.report.test_page import Parsed
+from tests.runner.test_store import numbered
+
+from frostline.errors import OptionError, UserError
+from frostline.report import write_report
+from frostline.report.live import serving
+from frostline.report.opened import open_folder
+from frostline.report.pages import page_of
+from frostline.report.score_figures import best_in_words, score_figures
+from frostline.runner.store import Store
+from frostline.studies import STUDIES
+
+
+def words_of(folder):
+    return Parsed(write_report(folder).read_text(encoding="utf-8")).words
+
+
+# Measurements --------------------------------------------------------------------------------------------------------
+
+
+def test_a_measurement_has_its_scores_legend_notes_and_command(tmp_path):
+    words = words_of(make_measurement(tmp_path / "scores"))
+    for said in ("tiny on letters", "Layer 2 is the best by variability; 2 to 3 cannot be told apart", "1 *", "1.2 ~",
+                 "How spread out classes are.", "a note", "frostline measure 'my data.csv'"):  # fmt: skip
+        assert said in words
+
+
+def test_every_value_interval_and_null_is_drawn():
+    scores, alike = score_figures(some_scores())
+    drawn = {(row["score"], row["what"], row["layer"]): row for row in scores.rows}
+    assert len(drawn) == 4 + 4 + 3  # variability, its null, and fisher, which has no layer 0
+    assert drawn["variability", "measured", 2] == {
+        "score": "variability", "what": "measured", "layer": 2, "value": 1.0, "low": 0.7, "high": 1.3, "best": True
+    }  # fmt: skip
+    assert [row["layer"] for row in scores.rows if row["best"]] == [2, 3]
+    assert len(alike.rows) == 16
+    assert "between 0 and 1" in alike.title
+
+
+def test_ties_are_said_in_ranges():
+    score = some_scores()["variability"]
+    assert best_in_words(score) == "Layer 2 is the best by variability; 2 to 3 cannot be told apart"
+    from dataclasses import replace
+
+    apart = replace(score, tied=(1, 2, 3), values=(9.0, 2.0, 1.0, 1.2))
+    assert "1 to 3 cannot" in best_in_words(apart)
+    assert best_in_words(replace(score, tied=(2,))) == "Layer 2 is the best by variability"
+    assert "undefined" in best_in_words(replace(score, values=(None, None, None, None), low=None, high=None, tied=()))
+
+
+# Studies -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", STUDIES.names())
+def test_a_study_has_its_question_figures_tables_and_command(name, tmp_path):
+    folder = make_study(tmp_path / name, name)
+    page = page_of(open_folder(folder))
+    assert page.title == STUDIES[name].question
+    assert page.figures
+    assert {table.name for section in page.sections for table in section.tables} >= {
+        table["name"] for table in json.loads((folder / "tables.json").read_text())
+    }
+    assert f"frostline study {name}" in words_of(folder)
+
+
+def test_trials_that_failed_are_counted_by_their_reason(tmp_path):
+    folder = make_study(tmp_path / "freeze", "freeze")
+    with Store(folder / "store.sqlite") as store:
+        for number, reason in enumerate(("the loss is nan", "the loss is nan", "out of memory")):
+            store.put(numbered(number), failed(reason))
+    words = words_of(folder)
+    assert "Trials that failed" in words
+    assert "the loss is nan" in words
+    assert "3 trials" in words
+
+
+def test_a_study_that_runs_says_how_far_it_is(tmp_path):
+    folder = make_study(tmp_path / "freeze", "freeze", is_over=False)
+    assert "trials done" not in words_of(folder)
+    (folder / "progress.json").write_text(json.dumps({"done": 3, "total": 12, "seconds_left": 300}))
+    assert "3 of 12 trials done, about 5 min left" in words_of(folder)
+
+
+# Folders -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_folder_of_something_else_is_one_line(tmp_path):
+    with pytest.raises(OptionError, match="there is no such folder"):
+        write_report(tmp_path / "nowhere")
+    with pytest.raises(OptionError, match="holds nothing of Frostline's"):
+        write_report(tmp_path)
+    (tmp_path / "frostline.json").write_text(json.dumps({"kind": "cake"}))
+    with pytest.raises(OptionError, match="holds a cake, of which there is no report"):
+        write_report(tmp_path)
+
+
+def test_a_damaged_or_missing_file_is_one_line(tmp_path):
+    folder = make_measurement(tmp_path / "scores")
+    (folder / "scores.json").write_text("{")
+    with pytest.raises(UserError, match=r"scores\.json: is damaged"):
+        write_report(folder)
+    (folder / "scores.json").unlink()
+    with pytest.raises(UserError, match=r"holds no scores\.json"):
+        write_report(folder)
+
+
+# The live view -------------------------------------------------------------------------------------------------------
+
+
+def ask(address, *, host=None):
+    request = urllib.request.Request(address, headers={} if host is None else {"Host": host})
+    with urllib.request.urlopen(request) as answer:  # loopback alone
+        return answer.read().decode()
+
+
+def test_the_live_view_is_on_loopback_and_made_anew(tmp_path):
+    folder = make_study(tmp_path / "freeze", "freeze", is_over=False)
+    (folder / "progress.json").write_text(json.dumps({"done": 1, "total": 4, "seconds_left": None}))
+    with serving(folder) as address:
+        assert address.startswith("http://127.0.0.1:")
+        page, state = ask(address), ask(f"{address}progress.json")
+        assert "1 of 4 trials done" in page
+        assert "connect-src &#39;self&#39;" in page
+        (folder / "progress.json").write_text(json.dumps({"done": 2, "total": 4, "seconds_left": None}))
+        assert "2 of 4 trials done" in ask(address)
+        assert ask(f"{address}progress.json") != state
+        assert ask(f"{address}progress.json") == ask(f"{address}progress.json")
+
+
+def test_the_live_view_gives_nothing_else_and_answers_to_no_other_name(tmp_path):
+    folder = make_study(tmp_path / "freeze", "freeze", is_over=False)
+    with serving(folder) as address:
+        for path in ("store.sqlite", "../frostline.json", "%2e%2e/study.json"):
+            with pytest.raises(urllib.error.HTTPError, match="404"):
+                ask(address + path)
+        with pytest.raises(urllib.error.HTTPError, match="403"):
+            ask(address, host="evil.example")

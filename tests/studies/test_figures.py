@@ -1,0 +1,88 @@
+"""Figures of studies: drawn from tables alone, equal to the specifications that were written down.
+
+`tests/studies/drawn/STUDY/` holds tables as CSV files and what is drawn of them as `figures.json`.
+FROSTLINE_WRITE_GOLDEN=1 writes the latter anew; look at the figures and at the difference before it is committed.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from pathlib import Path
+
+import altair
+import pytest
+import vl_convert
+
+from frostline.charts import Results
+from frostline.charts.theme import config
+from frostline.studies import STUDIES
+from frostline.table import Table
+
+DRAWN = Path(__file__).parent / "drawn"
+
+
+def read_table(path):
+    """The table of a CSV file: numbers, truth values, text, and nothing where a cell is empty."""
+    columns, *rows = csv.reader(path.read_text().splitlines())
+    return Table(name=path.stem, title=path.stem, columns=tuple(columns),
+                 rows=tuple(tuple(cell(one) for one in row) for row in rows))  # fmt: skip
+
+
+def cell(text):
+    if text in ("", "True", "False"):
+        return {"": None, "True": True, "False": False}[text]
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+@pytest.fixture(scope="module", params=STUDIES.names())
+def drawn(request):
+    """The study's name and its figures."""
+    folder = DRAWN / request.param
+    tables = {path.stem: read_table(path) for path in sorted(folder.glob("*.csv"))}
+    assert tables, f"{folder} has no tables"
+    return request.param, STUDIES[request.param].draw(Results(tables=tables))
+
+
+def test_the_figures_are_those_that_were_written_down(drawn):
+    name, figures = drawn
+    told = [
+        {"name": one.name, "title": one.title, "alt": one.alt, "paper": one.paper, "notes": list(one.notes),
+         "rows": len(one.rows), "spec": one.spec}
+        for one in figures
+    ]  # fmt: skip
+    place = DRAWN / name / "figures.json"
+    if os.environ.get("FROSTLINE_WRITE_GOLDEN"):
+        place.write_text(json.dumps(told, indent=1) + "\n")
+    assert json.loads(json.dumps(told)) == json.loads(place.read_text())
+
+
+def test_every_figure_says_what_it_shows_and_has_rows_behind_it(drawn):
+    _, figures = drawn
+    assert figures
+    assert len({one.name for one in figures}) == len(figures)
+    assert any(one.paper for one in figures)
+    for one in figures:
+        assert len(one.title) > 15, one.name
+        assert not one.title.endswith("."), one.name
+        assert len(one.alt) > 30, one.name
+        assert one.rows, one.name
+        assert '"tooltip"' in json.dumps(one.spec), one.name
+
+
+def test_every_figure_is_valid_and_can_be_drawn(drawn):
+    _, figures = drawn
+    for one in figures:
+        altair.Chart.from_dict({**one.spec})  # refuses what Vega-Lite's schema does not know
+        assert vl_convert.vegalite_to_vega({**one.spec, "config": config()})["marks"]
+
+
+def test_a_study_of_which_everything_failed_has_no_figures_and_no_error(drawn):
+    name, _ = drawn
+    assert STUDIES[name].draw(Results()) == []
