@@ -13,7 +13,7 @@ INSTALL := $(BIN)/python -m pip install --disable-pip-version-check -c constrain
 STAMP := .venv/.set-up-$(shell (pwd; cat pyproject.toml constraints.txt) | cksum | cut -d' ' -f1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup embedded demo test test-slow test-studies test-browser docs check format bench-measure bench-cost bench-regret bench-skip bench-time bench-tune clean distclean
+.PHONY: help setup embedded demo test test-slow test-studies test-browser docs check format bench-measure bench-cost bench-regret bench-report bench-skip bench-time bench-tune clean distclean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -69,6 +69,9 @@ bench-skip: $(STAMP) embedded ## Time skipping every span of layers against sepa
 
 bench-tune: $(STAMP) embedded ## Time tuning against the Hugging Face Trainer (GLUE=folder of official files)
 	$(BIN)/python bench/tune.py $(GLUE)
+
+bench-report: $(STAMP) ## Time the page of a study of 2,000 trials
+	$(BIN)/python bench/report.py
 
 clean: ## Remove what the tools leave behind
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist

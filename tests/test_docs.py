@@ -61,6 +61,7 @@ def test_every_flag_that_a_page_names_exists(page, capsys):
         "tasks",
         "study",
         "results",
+        "report",
     ):
         run([command, "--help"])
         known |= set(re.findall(r"--[a-z][a-z-]+", capsys.readouterr().out))

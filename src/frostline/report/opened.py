@@ -70,6 +70,15 @@ class Opened:
             return list(store)
 
     @cached_property
+    def counted(self) -> tuple[int, list[str]]:
+        """How many trials are finished, and why those failed that did; trials of a study can be many to read."""
+        path = self.folder / STORE
+        if not path.is_file():
+            return 0, []
+        with Store(path) as store:
+            return len(store), store.reasons()
+
+    @cached_property
     def study(self) -> Mapping[str, Any]:
         """What a study was asked."""
         found: Mapping[str, Any] = _json(self.folder / "study.json")

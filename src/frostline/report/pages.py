@@ -244,7 +244,7 @@ def _study(opened: Opened) -> Page:
         *([] if known is None else [f"paper {known.paper}"]),
         f"{', '.join(asked['encoders'])} on {', '.join(asked['tasks'])}",
         f"{seeds} seed{'' if seeds == 1 else 's'}",
-        f"{len(opened.trials)} trials",
+        f"{opened.counted[0]} trials",
     ]
     return Page(
         kind=f"Study: {name}",
@@ -262,14 +262,14 @@ def _progress(opened: Opened) -> dict[str, Any]:
     if opened.about or not opened.progress:
         return {}
     done, total = opened.progress["done"], opened.progress["total"]
-    failed = sum(result.status == "failed" for _, result in opened.trials)
+    failed = len(opened.counted[1])
     said = f"{done} of {total} trials done" + (f", {failed} failed" if failed else "")
     left = opened.progress.get("seconds_left")
     return {"done": done, "total": total, "said": said + (f", about {left / 60:.0f} min left" if left else "")}
 
 
 def _failures(opened: Opened) -> list[Section]:
-    reasons = Counter(result.reason for _, result in opened.trials if result.status == "failed")
+    reasons = Counter(opened.counted[1])
     if not reasons:
         return []
     table = table_of("failed", "", [{"trials": count, "reason": reason} for reason, count in reasons.most_common()])
