@@ -13,7 +13,7 @@ INSTALL := $(BIN)/python -m pip install --disable-pip-version-check -c constrain
 STAMP := .venv/.set-up-$(shell (pwd; cat pyproject.toml constraints.txt) | cksum | cut -d' ' -f1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup embedded demo test test-slow test-studies test-browser docs check format bench-measure bench-cost bench-regret bench-report bench-skip bench-time bench-tune clean distclean
+.PHONY: help setup embedded demo test test-slow test-studies test-browser docs docs-figures check format bench-measure bench-cost bench-regret bench-report bench-skip bench-time bench-tune clean distclean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,6 +40,11 @@ test-browser: $(STAMP) embedded ## Run the tests of reports in a real browser (f
 
 docs: $(STAMP) ## Write the parts of the docs that are made from the code
 	$(BIN)/python -m frostline.report.studies_page docs/studies.md
+
+docs-figures: $(STAMP) embedded ## Run every study at its quick size and draw an example of each: up to an hour
+	@for name in $$($(BIN)/frostline study --list --json | $(BIN)/python -c 'import json, sys; print(*(one["name"] for one in json.load(sys.stdin)["studies"]))'); do \
+	  $(BIN)/frostline study $$name --quick --output build/studies/$$name || exit 1; done
+	$(BIN)/python -m frostline.report.studies_page docs/studies.md build/studies
 
 check: $(STAMP) ## Lint, check the format and the types
 	$(BIN)/ruff check .

@@ -69,11 +69,11 @@ def _follow(folder: Path, port: int, *, show: bool) -> None:
 
     from frostline.report.live import serving
 
-    with serving(folder, port=port) as address:
-        screen.say(f"{address} follows {folder}; Ctrl-C ends it")
-        if show:
-            webbrowser.open(address)
-        try:
+    try:
+        with serving(folder, port=port) as address:
+            screen.say(f"{address} follows {folder}; Ctrl-C ends it")
+            if show:
+                webbrowser.open(address)
             threading.Event().wait()
-        except KeyboardInterrupt:
-            screen.say("ended")
+    except KeyboardInterrupt:
+        screen.say("ended")

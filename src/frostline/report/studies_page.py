@@ -1,4 +1,8 @@
-"""The part of the docs that lists the studies, written from the registry: `python -m frostline.report.studies_page`."""
+"""The part of the docs that lists the studies, written from the registry, with an example figure of each.
+
+python -m frostline.report.studies_page PAGE                  writes the page
+python -m frostline.report.studies_page PAGE FOLDER           draws the figures of the studies in the folder, too
+"""
 
 from __future__ import annotations
 
@@ -7,20 +11,28 @@ import textwrap
 from pathlib import Path
 
 from frostline.named_options import as_word
+from frostline.report.opened import open_folder
+from frostline.report.pages import page_of
+from frostline.report.printed import drawn
 from frostline.studies import STUDIES, Study
 
 MARK = "<!-- from here on written by `make docs` -->"
+_IMAGES = "images/studies"
 
 
-def studies_markdown() -> str:
-    """A table of all studies and a section for each."""
+def studies_markdown(docs: Path) -> str:
+    """A table of all studies and a section for each.
+
+    Args:
+        docs: the folder of the page, in which the example figures lie.
+    """
     lines = ["| study | paper | what it asks |", "|---|---|---|"]
     lines += [f"| [`{name}`](#{name}) | {one.paper} | {one.question} |" for name, one in sorted(STUDIES.items())]
-    sections = [_section(one) for _, one in sorted(STUDIES.items())]
+    sections = [_section(one, docs) for _, one in sorted(STUDIES.items())]
     return "\n".join([*lines, "", *sections])
 
 
-def _section(study: Study) -> str:
+def _section(study: Study, docs: Path) -> str:
     about = "\n\n".join(
         textwrap.fill(" ".join(paragraph.split()), 128, break_long_words=False, break_on_hyphens=False)
         for paragraph in study.about.split("\n\n")
@@ -33,7 +45,24 @@ def _section(study: Study) -> str:
         f"options {options}.",
         f"With `--quick`: {', '.join(study.quick_tasks)}; {study.quick_seeds} seeds; options {quick}.",
     ]
-    return "\n".join([f"## {study.name}", "", study.question, "", about, "", *(f"- {fact}" for fact in facts), ""])
+    image = f"{_IMAGES}/{study.name}.svg"
+    shown = []
+    if (docs / image).is_file():
+        shown = [f"What `frostline study {study.name} --quick` drew on the embedded encoder and data:", "",
+                 f"![A figure of the study {study.name}]({image})", ""]  # fmt: skip
+    parts = [f"## {study.name}", "", study.question, "", about, "", *(f"- {fact}" for fact in facts), "", *shown]
+    return "\n".join(parts)
+
+
+def draw_examples(folder: Path, docs: Path) -> None:
+    """Write the first figure of every study that lies in the folder under its own name."""
+    place = docs / _IMAGES
+    place.mkdir(parents=True, exist_ok=True)
+    for name in STUDIES.names():
+        if (folder / name / "tables.json").is_file():
+            figures = page_of(open_folder(folder / name)).figures
+            if figures:
+                (place / f"{name}.svg").write_bytes(drawn(figures[0], form="svg"))
 
 
 def write(path: Path) -> None:
@@ -41,8 +70,11 @@ def write(path: Path) -> None:
     before, mark, _ = path.read_text(encoding="utf-8").partition(MARK)
     if not mark:
         raise ValueError(f"{path}: has no line {MARK}")
-    path.write_text(f"{before}{MARK}\n\n{studies_markdown()}", encoding="utf-8")
+    path.write_text(f"{before}{MARK}\n\n{studies_markdown(path.parent)}", encoding="utf-8")
 
 
 if __name__ == "__main__":
-    write(Path(sys.argv[1]))
+    page = Path(sys.argv[1])
+    if len(sys.argv) > 2:
+        draw_examples(Path(sys.argv[2]), page.parent)
+    write(page)

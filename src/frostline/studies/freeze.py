@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from frostline.charts import Figure, Results, Row, by
 from frostline.charts.draw import lines
+from frostline.charts.words import cut_intervals
 from frostline.records import Plan
 from frostline.studies import Ask, Measured, Point, study
 from frostline.studies.released import frozen_by_prefix
@@ -59,7 +60,8 @@ def _operating_points(ask: Ask, points: Sequence[Measured]) -> Table:
 def _figures(results: Results) -> list[Figure]:
     shares = results.rows("share")
     wanted = ("encoder", "task", "frozen", "seeds", "mean", "low", "high", "minus_full")
-    drawn = [{key: row[key] for key in wanted} for row in results.rows("quality") if row["mean"] is not None]
+    whole = [{key: row[key] for key in wanted} for row in results.rows("quality") if row["mean"] is not None]
+    drawn, cut = cut_intervals(whole, "mean", "low", "high", panel="encoder")
     levels = [{"level": _KEEPS, "name": "90%", "encoder": encoder} for (encoder,), _ in by(shares, "encoder")]
     return [
         Figure(
@@ -76,8 +78,9 @@ def _figures(results: Results) -> list[Figure]:
             title="Quality by the number of frozen layers",
             alt="Curves of quality over the number of frozen layers for each task, with 95% intervals over seeds",
             spec=lines(drawn, "frozen", "mean", x_title="frozen layers", y_title="quality in points", colour="task",
-                       interval=("low", "high"), panel="encoder"),
+                       interval=("shown_low", "shown_high"), panel="encoder"),
             rows=tuple(drawn),
+            notes=cut,
         ),
     ]  # fmt: skip
 

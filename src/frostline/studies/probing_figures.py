@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from frostline.charts import Figure, Results, Row, by, said_of
-from frostline.charts.draw import scatter, two_axes
+from frostline.charts.draw import own_axes, scatter, two_axes
 from frostline.charts.words import cut_intervals
 
 PROBES = ("probe.linear", "probe.head")
@@ -122,10 +122,9 @@ def _regression(
     title = f"The better layers probe, the lower their variability, in {falling} of {len(fitted)} cases, {arm}"
     lines = [f"{row['encoder']}, {row['task']}: quality = {row['intercept']:.3g} {row['slope']:+.3g} x variability, "
              f"R² {row['r_squared']:.2f}" for row in fitted]  # fmt: skip
-    spec = scatter(drawn, "score", "probe", x_title="variability", y_title=f"{probe}, quality", label="layer",
-                   panel="panel", trend=True)  # fmt: skip
-    if "facet" in spec:  # tasks lie far apart, and only the shape within each matters
-        spec["resolve"] = {"scale": {"x": "independent", "y": "independent"}}
+    # Tasks lie far apart, and only the shape within each matters.
+    spec = own_axes(scatter(drawn, "score", "probe", x_title="variability", y_title=f"{probe}, quality", label="layer",
+                            panel="panel", trend=True))  # fmt: skip
     return Figure(
         name=name,
         title=title if fitted else f"Quality of probes and variability of layers, {arm}",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from frostline.charts import Figure, Results, Row, by, said_of
 from frostline.charts.draw import bars, heatmap, lines
-from frostline.charts.words import between, set_aside, telling
+from frostline.charts.words import between, cut_intervals, set_aside, telling
 
 _LITTLE = 1.0  # points that titles call little to lose
 
@@ -55,16 +55,17 @@ def _longest(rows: Sequence[Row]) -> str:
 
 def _singles(rows: Sequence[Row]) -> Figure:
     wanted = ("encoder", "task", "layer", "seeds", "drop", "low", "high")
-    drawn = [{"case": said_of(row, rows, "encoder", "task"), **{key: row[key] for key in wanted}} for row in rows]
+    whole = [{"case": said_of(row, rows, "encoder", "task"), **{key: row[key] for key in wanted}} for row in rows]
+    drawn, cut = cut_intervals(whole, "drop", "low", "high", panel="case")
     return Figure(
         name="layers",
         title=_dearest(telling(rows)),
         alt="Bars of the points that are lost when a single layer is left out, with 95% intervals over seeds",
-        spec=bars(drawn, "layer", "drop", x_title="layer left out", y_title="points lost", interval=("low", "high"),
-                  panel="case"),
+        spec=bars(drawn, "layer", "drop", x_title="layer left out", y_title="points lost", panel="case",
+                  interval=("shown_low", "shown_high")),
         rows=tuple(drawn),
         paper="paper 4, figure 4",
-        notes=("the diagonal of the triangle of spans", *set_aside(rows)),
+        notes=("the diagonal of the triangle of spans", *cut, *set_aside(rows)),
     )  # fmt: skip
 
 
@@ -82,7 +83,8 @@ def _dearest(rows: Sequence[Row]) -> str:
 
 
 def _by_length(rows: Sequence[Row]) -> Figure:
-    drawn = [dict(row) for row in rows if row["upper_minus_lower"] is not None]
+    whole = [row for row in rows if row["upper_minus_lower"] is not None]
+    drawn, cut = cut_intervals(whole, "upper_minus_lower", "low", "high", panel="encoder")
     levels = [{"level": 0.0, "name": "", "encoder": encoder} for (encoder,), _ in by(drawn, "encoder")]
     return Figure(
         name="halves",
@@ -90,10 +92,10 @@ def _by_length(rows: Sequence[Row]) -> Figure:
         alt="Curves of how many more points spans of upper layers cost than spans of lower layers of the same length, "
         "over the length, with 95% intervals over seeds",
         spec=lines(drawn, "length", "upper_minus_lower", x_title="layers left out",
-                   y_title="points: upper minus lower", colour="task", interval=("low", "high"), panel="encoder",
-                   levels=levels),
+                   y_title="points: upper minus lower", colour="task", panel="encoder", levels=levels,
+                   interval=("shown_low", "shown_high")),
         rows=tuple(drawn),
-        notes=("above 0, upper layers are missed more; spans lie within one half", *set_aside(rows)),
+        notes=("above 0, upper layers are missed more; spans lie within one half", *cut, *set_aside(rows)),
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from frostline.charts import Figure, Results, Row, said_of
 from frostline.charts.draw import bars, lines
 from frostline.charts.theme import BLUE, GREEN, ORANGE
-from frostline.charts.words import between, set_aside, telling
+from frostline.charts.words import between, cut_intervals, set_aside, telling
 
 _COLOURS = {"UNTUNED": GREEN, "TUNED": BLUE, "TUNEDORIG": ORANGE}  # as in the paper
 _ABOUT = (
@@ -25,7 +25,8 @@ def figures(results: Results) -> list[Figure]:
 def _layers(rows: Sequence[Row], summary: Sequence[Row]) -> Figure:
     wanted = ("encoder", "task", "arm", "layer", "seeds", "mean", "low", "high", "minus_full")
     cases = [{"case": said_of(row, rows, "encoder", "task"), **row} for row in rows if row["mean"] is not None]
-    drawn = [{key: row[key] for key in ("case", *wanted)} for row in cases if row["layer"] is not None]
+    whole = [{key: row[key] for key in ("case", *wanted)} for row in cases if row["layer"] is not None]
+    drawn, cut = cut_intervals(whole, "mean", "low", "high", panel="case")
     levels = [{"case": row["case"], "level": row["mean"], "name": "majority"} for row in cases if row["layer"] is None]
     return Figure(
         name="layers",
@@ -33,11 +34,11 @@ def _layers(rows: Sequence[Row], summary: Sequence[Row]) -> Figure:
         alt="Curves of quality over the layer that is read, by the tuned model's own head, by a fresh one and by one "
         "on the pretrained model, with 95% intervals over seeds and a line for the most frequent answer",
         spec=lines(drawn, "layer", "mean", x_title="layer that is read; those above are gone",
-                   y_title="quality in points", colour="arm", colours=_COLOURS, interval=("low", "high"), panel="case",
-                   levels=levels, independent=True),
+                   y_title="quality in points", colour="arm", colours=_COLOURS, panel="case",
+                   interval=("shown_low", "shown_high"), levels=levels, independent=True),
         rows=tuple(drawn),
         paper="paper 4, figure 3",
-        notes=(_ABOUT, *set_aside(summary)),
+        notes=(_ABOUT, *cut, *set_aside(summary)),
     )  # fmt: skip
 
 

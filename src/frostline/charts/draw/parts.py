@@ -73,7 +73,7 @@ def colour_of(
     names = values_of(rows, column)
     chosen = [(colours or {}).get(name, CATEGORIES[place % len(CATEGORIES)]) for place, name in enumerate(names)]
     scale = alt.Scale(domain=names, range=chosen)
-    shown = alt.Legend(symbolOpacity=1) if legend else None
+    shown = alt.Legend(symbolOpacity=1) if legend and len(names) > 1 else None
     return {"color": alt.Color(f"{column}:N", title=title, scale=scale, legend=shown)}
 
 
@@ -83,7 +83,8 @@ def shape_of(rows: Sequence[Row], column: str, title: str | None) -> alt.Shape:
 
     names = values_of(rows, column)
     shapes = [SHAPES[place % len(SHAPES)] for place in range(len(names))]
-    return alt.Shape(f"{column}:N", title=title, scale=alt.Scale(domain=names, range=shapes))
+    shown = {} if len(names) > 1 else {"legend": None}
+    return alt.Shape(f"{column}:N", title=title, scale=alt.Scale(domain=names, range=shapes), **shown)
 
 
 def level_lines(levels: Sequence[Row]) -> list[Any]:
@@ -126,7 +127,7 @@ def arranged(
     fluid = {"usermeta": {"fluid": width is None}}  # a page may make it wider or narrower
     if not has_panels:
         return layered.properties(data=data, **fluid)
-    header = alt.Header(title=None, labelLimit=size["width"])
+    header = alt.Header(title=None, labelLimit=max(size["width"], 170))
     faceted = layered.facet(
         facet=alt.Facet(f"{panel}:N", title=None, header=header, sort=values_of(rows, str(panel))),
         columns=columns,
