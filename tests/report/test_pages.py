@@ -70,7 +70,13 @@ def test_a_study_has_its_question_figures_tables_and_command(name, tmp_path):
     assert {table.name for section in page.sections for table in section.tables} >= {
         table["name"] for table in json.loads((folder / "tables.json").read_text())
     }
-    assert f"frostline study {name}" in words_of(folder)
+    assert page.command == f"frostline study {name}"
+
+
+def test_the_page_of_a_study_is_written_with_all_that(tmp_path):
+    words = words_of(make_study(tmp_path / "freeze", "freeze"))
+    for said in (STUDIES["freeze"].question, "frostline study freeze", "The counterpart of paper 5, figure 1"):
+        assert said in words
 
 
 def test_trials_that_failed_are_counted_by_their_reason(tmp_path):

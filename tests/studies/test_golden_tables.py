@@ -20,10 +20,11 @@ from tests.studies.study_tools import run_quickly
 from frostline.records import TrialResult
 from frostline.tasks.metrics import METRICS
 
+_ARMS = "full+top-1+top-2+down-1+down-2+up+middle-1+random-1"
 GOLDEN = Path(__file__).parent / "golden"
 CASES = {
     "freeze": ("freeze", {"options": {"rates": 2, "step": 1}}),
-    "strategies": ("strategies", {"options": {"rates": 2, "arms": "all"}, "seeds": 2}),
+    "strategies": ("strategies", {"options": {"rates": 2, "arms": _ARMS}, "seeds": 2}),
     "surgical": ("surgical", {"seeds": 2}),
     "reinitialise": ("reinitialise", {"options": {"step": 1, "sizes": "40+60"}}),
     "reinitialise-preserved": ("reinitialise", {"options": {"mode": "preserved", "width": 2, "step": 1}}),

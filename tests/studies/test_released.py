@@ -31,12 +31,9 @@ def test_an_encoder_of_24_layers_loses_all_the_tens_and_twenties():
 
 
 def test_surgical_ranks_by_any_score(tmp_path):
-    plain, released = (
-        run_quickly("surgical", tmp_path, output=tmp_path / score, options={"score": score}, rows=60)
-        for score in ("fisher", "fisher.released")
-    )
-    assert {point["arm"] for point in plain.points} == {point["arm"] for point in released.points}
-    assert released.failed == ()
+    found = run_quickly("surgical", tmp_path, layers=2, options={"score": "fisher.released"}, rows=60)
+    assert {"full", "top-1", "bottom-1", "last-1"} <= {point["arm"] for point in found.points}
+    assert found.failed == ()
 
 
 def test_robustness_takes_the_states_that_are_asked_for(tmp_path):
