@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.studies.test_figures import DRAWN, read_table
 
-from frostline.records import LayerScore, LayerScores, TrialResult
+from frostline.records import LayerScore, LayerScores, Plan, TrialResult
 from frostline.runner.store import Store
 
 ABOUT = {"format": 1, "versions": {"python": "3"}, "seed": 0, "threads": 1}
@@ -54,6 +54,37 @@ def make_measurement(folder: Path, scores: LayerScores | None = None) -> Path:
     (folder / "scores.json").write_text(json.dumps((scores or some_scores()).to_json()))
     about = {**ABOUT, "kind": "measurement", "command": ["frostline", "measure", "my data.csv"]}
     (folder / "frostline.json").write_text(json.dumps(about))
+    return folder
+
+
+def make_tuned(folder: Path, *, kind: str = "classification") -> Path:
+    """The folder of a model that was tuned without a race."""
+    folder.mkdir(parents=True)
+    is_number = kind == "regression"
+    metric = "pearson" if is_number else "accuracy"
+    result = {
+        "encoder": {"name": "tiny", "revision": "abc", "layers": 3},
+        "task": {"name": "letters", "kind": kind, "labels": ["no", "yes"], "metrics": [metric]},
+        "plan": Plan.span(2, 2, 2, because="it was asked for").to_json(),
+        "parameters": {"total": 1000, "trainable": 100},
+        "metrics": {"validation": {metric: 0.75}, "test": {metric: 0.5}},
+    }
+    rows = []
+    for row in range(8):
+        said: dict[str, Any] = {"split": "test", "row": row, "text": f"text {row}"}
+        if is_number:
+            said |= {"label": row / 2, "prediction": row / 2 + (3.0 if row == 5 else 0.25), "probabilities": None}
+        else:
+            sure = 0.5 + row / 20
+            guess, other = ("yes", "no") if row % 3 else ("no", "yes")
+            said |= {"label": "yes", "prediction": guess, "probabilities": {guess: sure, other: 1 - sure}}
+        rows.append(said)
+    history = [{"epoch": epoch, "loss": 1 / epoch, f"validation_{metric}": value, "validation_loss": 0.5}
+               for epoch, value in ((1.0, 0.6), (2.0, 0.75), (3.0, 0.7))]  # fmt: skip
+    (folder / "result.json").write_text(json.dumps(result))
+    (folder / "predictions.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    (folder / "metrics.jsonl").write_text("\n".join(map(json.dumps, history)))
+    (folder / "frostline.json").write_text(json.dumps({**ABOUT, "kind": "tuned", "command": ["frostline", "tune"]}))
     return folder
 
 

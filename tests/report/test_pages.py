@@ -7,7 +7,7 @@ import urllib.error
 import urllib.request
 
 import pytest
-from tests.report.report_tools import failed, make_measurement, make_study, some_scores
+from tests.report.report_tools import failed, make_measurement, make_study, make_tuned, some_scores
 from tests.report.test_page import Parsed
 from tests.runner.test_store import numbered
 
@@ -56,6 +56,29 @@ def test_ties_are_said_in_ranges():
     assert "1 to 3 cannot" in best_in_words(apart)
     assert best_in_words(replace(score, tied=(2,))) == "Layer 2 is the best by variability"
     assert "undefined" in best_in_words(replace(score, values=(None, None, None, None), low=None, high=None, tied=()))
+
+
+# Models that were tuned without a race -------------------------------------------------------------------------------
+
+
+def test_a_tuned_model_has_its_plan_its_scores_and_its_errors(tmp_path):
+    page = page_of(open_folder(make_tuned(tmp_path / "tuned")))
+    assert [part["role"] for part in page.stack] == ["dropped", "head", "tuned", "frozen", "frozen"]
+    figures = {figure.name: figure for figure in page.figures}
+    assert figures["learning"].title == "(2, 2, 2) is best after epoch 2 of 3: 75.0 points on validation"
+    assert figures["confusion"].title == "The most frequent error: yes taken for no, 3 of 8 texts"
+    counted = {(row["label"], row["prediction"]): row["texts"] for row in figures["confusion"].rows}
+    assert counted == {("yes", "no"): 3, ("yes", "yes"): 5, ("no", "no"): 0, ("no", "yes"): 0}
+    (worst,) = (table for section in page.sections for table in section.tables if table.name == "hardest")
+    assert [row["row"] for row in worst.records()] == [6, 3, 0]  # wrong ones alone, the surest first
+
+
+def test_a_regression_shows_predictions_against_labels_and_the_largest_errors(tmp_path):
+    page = page_of(open_folder(make_tuned(tmp_path / "tuned", kind="regression")))
+    figures = {figure.name: figure for figure in page.figures}
+    assert figures["residuals"].title == "Predictions are 0.59 away from the label on average"
+    (worst,) = (table for section in page.sections for table in section.tables if table.name == "hardest")
+    assert worst.records()[0]["row"] == 5
 
 
 # Studies -------------------------------------------------------------------------------------------------------------

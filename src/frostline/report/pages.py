@@ -13,10 +13,10 @@ from frostline.charts import Results
 from frostline.errors import OptionError
 from frostline.folders import write_text
 from frostline.notebook import layer_stack
-from frostline.records import LayerScores, Plan
+from frostline.records import LayerScore, LayerScores, Plan
 from frostline.report.opened import Opened, open_folder
 from frostline.report.page import Page, Section, render
-from frostline.report.run_figures import error_figures, hardest, plan_name, run_figures
+from frostline.report.run_figures import error_figures, hardest, plan_name, run_figures, tuned_figures
 from frostline.report.score_figures import score_figures
 from frostline.studies import STUDIES
 from frostline.table import Table, table_of
@@ -156,8 +156,9 @@ def _score_sections(opened: Opened) -> list[Section]:
         return []
     figures = score_figures(scores)
     alike = [figure for figure in figures if figure.name.startswith("similarity")]
-    legend = [(name, f"{score.summary} ({score.better} is good; paper {score.paper})")
-              for name, score in scores.scores.items()]  # fmt: skip
+    legend = [
+        (name, f"{score.summary} ({score.better} is good{_from(score)})") for name, score in scores.scores.items()
+    ]
     found = [
         Section(
             name="Layer scores",
@@ -171,6 +172,13 @@ def _score_sections(opened: Opened) -> list[Section]:
         text = ["1 where two layers say the same of the texts, up to rotation and scale; 0 where they share nothing."]
         found.append(Section(name="Which layers are alike", text=text, figures=alike))
     return found
+
+
+def _from(score: LayerScore) -> str:
+    """Which paper the score is from, or what else."""
+    if not score.paper:
+        return ""
+    return f"; paper {score.paper}" if score.paper[0].isdigit() else f"; {score.paper}"
 
 
 def _score_table(scores: LayerScores) -> Table:
@@ -210,7 +218,8 @@ def _tuned(opened: Opened) -> Page:
         {"split": split, **{name: round(100 * value, 2) for name, value in metrics.items()}}
         for split, metrics in result["metrics"].items()
     ]
-    quality = Section(name="Quality", tables=[table_of("quality", "In points", records)])
+    learning = [figure for figure in tuned_figures(opened) if figure.name == "learning"]
+    quality = Section(name="Quality", tables=[table_of("quality", "In points", records)], figures=learning)
     return Page(
         kind="Tuned model",
         title=f"{result['encoder']['name']} on {result['task']['name']}",

@@ -118,19 +118,38 @@ def _curves(opened: Opened) -> list[Figure]:
     for spec, result in opened.trials:
         if spec.id in last:
             name = f"{plan_name(last[spec.id]['plan'])} at {spec.recipe.learning_rate:g}"
-            for record in result.history:
-                said = {"plan": name, "epoch": record["epoch"]}
-                rows.append({**said, "what": f"validation {metric}", "value": 100 * record[f"validation_{metric}"]})
-                rows.append({**said, "what": "training loss", "value": record["loss"]})
-                if record.get("validation_loss") is not None:
-                    rows.append({**said, "what": "validation loss", "value": record["validation_loss"]})
+            rows += _epochs(name, result.history, metric)
+    return learning_figures(rows, metric)
+
+
+def tuned_figures(opened: Opened) -> list[Figure]:
+    """How a model that was tuned without a race learnt, and where it errs."""
+    metric = opened.result["task"]["metrics"][0]
+    rows = _epochs(plan_name(opened.result["plan"]), opened.history, metric)
+    return [*learning_figures(rows, metric), *error_figures(opened)]
+
+
+def _epochs(plan: str, history: Sequence[Mapping[str, Any]], metric: str) -> list[dict[str, Any]]:
+    """A row for each evaluation and each of what was found then."""
+    names = {f"validation_{metric}": (f"validation {metric}", 100), "loss": ("training loss", 1),
+             "validation_loss": ("validation loss", 1)}  # fmt: skip
+    return [
+        {"plan": plan, "epoch": record["epoch"], "what": what, "value": scale * record[key]}
+        for record in history
+        for key, (what, scale) in names.items()
+        if record.get(key) is not None
+    ]
+
+
+def learning_figures(rows: Sequence[Row], metric: str) -> list[Figure]:
+    """Curves over epochs of quality and losses."""
     if not rows:
         return []
     return [
         Figure(
             name="learning",
             title=_learnt(rows, f"validation {metric}"),
-            alt="Curves over epochs of validation quality and of the losses, for every plan of the last round",
+            alt="Curves over epochs of validation quality and of the losses, for every plan",
             spec=lines(rows, "epoch", "value", x_title="epoch", y_title="", colour="plan", colour_title="",
                        panel="what", independent=True),
             rows=tuple(rows),
@@ -140,6 +159,8 @@ def _curves(opened: Opened) -> list[Figure]:
 
 def _learnt(rows: Sequence[Row], what: str) -> str:
     mine = [row for row in rows if row["what"] == what]
+    if not mine:
+        return "The training loss over epochs"
     best = max(mine, key=lambda row: float(row["value"]))
     last = max(row["epoch"] for row in mine if row["plan"] == best["plan"])
     return f"{best['plan']} is best after epoch {best['epoch']:g} of {last:g}: {best['value']:.1f} points on validation"
