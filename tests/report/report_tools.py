@@ -88,6 +88,42 @@ def make_tuned(folder: Path, *, kind: str = "classification") -> Path:
     return folder
 
 
+def make_run(folder: Path) -> Path:
+    """The folder of a run of three plans, in which a cheap one is chosen."""
+    make_tuned(folder)
+    plans = [
+        Plan.span(2, 3, 3, because="the best layer"),
+        Plan.full(3),
+        Plan(layers=(), head=2, because="the cheapest"),
+    ]
+    found = ((0.80, 20.0, 300), (0.81, 60.0, 900), (0.70, 2.0, 30))
+    race = [
+        {"trial": f"trial-{place}", "plan": plan.to_json(), "sources": ["top-k:k=2"], "train_rows": 100, "epochs": 3,
+         "learning_rate": 1e-4, "validation": {"accuracy": value}, "seconds": seconds}
+        for place, (plan, (value, seconds, _)) in enumerate(zip(plans, found, strict=True))
+    ]  # fmt: skip
+    proposals = [{"plan": plan.to_json(), "cost": {"trainable": trainable, "latency": 1.0}}
+                 for plan, (_, _, trainable) in zip(plans, found, strict=True)]  # fmt: skip
+    gap = {"value": -0.5, "low": -1.5, "high": 0.5}
+    tests = [
+        {"name": "the choice", "trial": "trial-0", "metrics": {"accuracy": 0.79}, "low": 0.77, "high": 0.81,
+         "choice_minus_it": None},
+        {"name": "full fine-tuning", "trial": "trial-1", "metrics": {"accuracy": 0.795}, "low": 0.775, "high": 0.815,
+         "choice_minus_it": gap},
+    ]  # fmt: skip
+    run = {
+        "encoder": {"name": "tiny", "layers": 3}, "task": {"name": "letters", "metric": "accuracy"},
+        "plan": plans[0].to_json(), "given_up": ["little"], "notes": ["a note"], "seconds": {"race": 82.0},
+        "decision": {"chosen": "trial-0", "why": ["it is cheap"],
+                     "against_best": {"trial-0": {"points": -1.0, "low": -2.0, "high": 0.0}}},
+        "tests": tests, "race": [race], "failed": [], "proposals": proposals,
+    }  # fmt: skip
+    (folder / "run.json").write_text(json.dumps(run))
+    (folder / "scores.json").write_text(json.dumps(some_scores().to_json()))
+    (folder / "frostline.json").write_text(json.dumps({**ABOUT, "kind": "run", "command": ["frostline", "run"]}))
+    return folder
+
+
 def failed(reason: str) -> TrialResult:
     """A trial that failed."""
     return TrialResult(status="failed", reason=reason)
