@@ -18,6 +18,7 @@ from frostline.report.opened import Opened, open_folder
 from frostline.report.page import Page, Section, render
 from frostline.report.run_figures import error_figures, hardest, plan_name, run_figures, tuned_figures
 from frostline.report.score_figures import score_figures
+from frostline.strategies import STRATEGIES
 from frostline.studies import STUDIES
 from frostline.table import Table, table_of
 
@@ -61,6 +62,7 @@ def _run(opened: Opened) -> Page:
             figures=[figures[name] for name in ("race", "learning") if name in figures],
             tables=[_rung(run, number) for number in range(len(run["race"]) - 1, -1, -1)],
             text=[f"failed: {line}" for line in run["failed"]],
+            legend=_proposers(run),
         )
     )
     sections += _error_sections(opened)
@@ -118,6 +120,12 @@ def _rung(run: Mapping[str, Any], number: int) -> Table:
     epochs = rung[0]["epochs"]
     title = f"Round {number + 1}: {rung[0]['train_rows']:,} training rows, {epochs} epoch{'' if epochs == 1 else 's'}"
     return table_of("round", title, records)
+
+
+def _proposers(run: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The strategies that proposed a plan of the race, and what each does."""
+    named = {source.split(":")[0] for rung in run["race"] for entry in rung for source in entry["sources"]}
+    return [(name, STRATEGIES[name].summary) for name in STRATEGIES.names() if name in named]
 
 
 def _percent(share: float | None) -> str:

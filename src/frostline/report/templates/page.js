@@ -28,9 +28,5 @@
     draw();
     dark.addEventListener("change", draw);
     narrow.addEventListener("change", draw);
-    // What is folded away is printed too.
-    window.addEventListener("beforeprint", function () {
-      document.querySelectorAll("details").forEach(function (one) { one.open = true; });
-    });
   }
 })();
