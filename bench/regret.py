@@ -33,6 +33,7 @@ from pathlib import Path
 import numpy as np
 import torch
 import transformers
+from rows import labelled_rows
 from scipy.stats import spearmanr
 
 from frostline.budget import Budget, bargains
@@ -78,8 +79,7 @@ class Bare:
 def small_task(name: str, glue: Path, seed: int) -> Task:
     """The task with splits of its own: rows of one premise never part."""
     task = load_task(f"glue/{name}", data_dir=glue)
-    # MNLI's training file is large, and its premises do not repeat in dev: dev alone is enough.
-    rows = task.test if name == "mnli" else task.train
+    rows = labelled_rows(task)
     rest, test = divide(rows, min(TEST, len(rows) - TRAIN - VALIDATION), seed=seed, purpose="regret test")
     rest, validation = divide(rest, VALIDATION, seed=seed, purpose="regret validation")
     _, train = divide(rest, min(TRAIN, len(rest) - len(task.label_names)), seed=seed, purpose="regret train")

@@ -35,6 +35,7 @@ import numpy as np
 import torch
 import trainer
 import transformers
+from rows import labelled_rows
 from sklearn.linear_model import LogisticRegression
 
 from frostline.checkpoint import load_encoder
@@ -54,7 +55,7 @@ EPOCHS, GOAL = 3, 0.99
 def small_task(name: str, glue: Path, rows: int) -> Task:
     """So many rows to learn from where there are as many, 600 to choose on, 1,000 to test on."""
     task = load_task(f"glue/{name}", data_dir=glue)
-    every = task.test if name == "mnli" else task.train
+    every = labelled_rows(task)
     rest, test = divide(every, min(1000, len(every) // 4), seed=0, purpose="time test")
     rest, validation = divide(rest, min(600, len(rest) // 4), seed=0, purpose="time validation")
     train = rest if len(rest) <= rows else divide(rest, rows, seed=0, purpose="time train")[1]
