@@ -33,7 +33,7 @@ test-studies: $(STAMP) embedded ## Run every study at its quick size on the embe
 	$(BIN)/python -m pytest -m studies -n $(JOBS)
 
 test-browser: $(STAMP) embedded ## Run the tests of reports in a real browser (fetches Playwright; needs chromium)
-	@command -v chromium chromium-browser > /dev/null || [ -n "$$FROSTLINE_CHROMIUM" ] || \
+	@command -v chromium > /dev/null || command -v chromium-browser > /dev/null || [ -n "$$FROSTLINE_CHROMIUM" ] || \
 	  { echo "make: chromium is not here: apt-get install chromium, or FROSTLINE_CHROMIUM=/path/to/chrome" >&2; exit 1; }
 	$(INSTALL) --quiet playwright
 	$(BIN)/python -m pytest -m browser
