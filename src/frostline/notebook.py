@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from frostline.table import cell_in_words
 
 if TYPE_CHECKING:
     from frostline.records import LayerScores, Plan
@@ -69,7 +71,7 @@ def tables_html(title: str, tables: Iterable[Table]) -> str:
     """Tables one below the other, long ones cut."""
     parts = [f"<b>{_short(title)}</b>"]
     for table in tables:
-        rows = [[_short(_shown(cell)) for cell in row] for row in table.rows[:_MOST_ROWS]]
+        rows = [[_short(cell_in_words(cell)) for cell in row] for row in table.rows[:_MOST_ROWS]]
         more = len(table.rows) - len(rows)
         parts.append(f"<p>{_short(table.title)}</p>{_table(map(escape, table.columns), rows)}")
         parts.append(f"<p>and {more} more rows</p>" if more > 0 else "")
@@ -80,12 +82,6 @@ def _table(columns: Iterable[str], rows: Iterable[Sequence[str]]) -> str:
     head = "".join(f"<th>{name}</th>" for name in columns)
     body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def _shown(cell: Any) -> str:
-    if cell is None:
-        return ""
-    return f"{cell:.4g}" if isinstance(cell, float) else str(cell)
 
 
 def _short(text: str) -> str:

@@ -82,3 +82,14 @@ def _rounded(value: Cell) -> Cell:
     if isinstance(value, float):
         return float(f"{value:.6g}") if isfinite(value) else None
     return value
+
+
+def cell_in_words(cell: object) -> str:
+    """A cell as people read it: numbers with four digits, truth values in a word, nothing where there is no value."""
+    if cell is None:
+        return ""
+    if isinstance(cell, bool):
+        return "yes" if cell else "no"
+    if isinstance(cell, int):
+        return f"{cell:,}"
+    return f"{cell:.4g}" if isinstance(cell, float) else str(cell)

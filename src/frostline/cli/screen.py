@@ -16,6 +16,8 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
+from frostline.table import cell_in_words
+
 if TYPE_CHECKING:
     from frostline.table import Table as StudyTable
 
@@ -139,12 +141,12 @@ def show_table(made: StudyTable) -> None:
     console.print(made.title, style="bold", markup=False)
     rows = [_with_intervals(record) for record in made.records()]
     same = [name for name in (rows[0] if len(rows) > 1 else {}) if len({str(row[name]) for row in rows}) == 1]
-    if said := [f"{name} {_cell(rows[0][name])}" for name in same if rows[0][name] not in (None, 0, "")]:
+    if said := [f"{name} {cell_in_words(rows[0][name])}" for name in same if rows[0][name] not in (None, 0, "")]:
         console.print(", ".join(said), markup=False)
     columns = [name for name in (rows[0] if rows else made.columns) if name not in same]
     shown = rows[:_ROWS_ON_SCREEN] if sys.stdout.isatty() else rows
     numbers = [name for name in columns if any(isinstance(row[name], int | float) for row in rows)]
-    console.print(table(columns, [[_cell(row[name]) for name in columns] for row in shown], right=numbers))
+    console.print(table(columns, [[cell_in_words(row[name]) for name in columns] for row in shown], right=numbers))
     if len(shown) < len(rows):
         console.print(f"... and {len(rows) - len(shown)} rows more", markup=False)
     for note in made.notes:
@@ -159,18 +161,8 @@ def _with_intervals(record: Mapping[str, object]) -> dict[str, object]:
         start = name.removesuffix("low")
         if name.endswith("low") and f"{start}high" in record:
             high = record[f"{start}high"]
-            ends = None if value is None or high is None else f"{_cell(value)} to {_cell(high)}"
+            ends = None if value is None or high is None else f"{cell_in_words(value)} to {cell_in_words(high)}"
             found[f"95% over {start[:-1]}" if start else "95% interval"] = ends
         elif not (name.endswith("high") and f"{name.removesuffix('high')}low" in record):
             found[name] = value
     return found
-
-
-def _cell(value: object) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int):
-        return f"{value:,}"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)

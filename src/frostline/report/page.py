@@ -17,7 +17,7 @@ from typing import Any
 
 from frostline.charts import Figure
 from frostline.charts.theme import config
-from frostline.table import Table
+from frostline.table import Table, cell_in_words
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _MOST_ROWS = 400  # of a table behind a chart
@@ -201,14 +201,5 @@ def _listed(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict[str, 
 
 
 def _shown(cell: Any) -> str:
-    """A number with four digits, a truth value in a word, text up to a length."""
-    if cell is None:
-        return ""
-    if isinstance(cell, bool):
-        return "yes" if cell else "no"
-    if isinstance(cell, int):
-        return f"{cell:,}"
-    if isinstance(cell, float):
-        return f"{cell:.4g}" if abs(cell) < 1e6 else f"{cell:.3g}"
-    text = str(cell)
+    text = cell_in_words(cell)
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

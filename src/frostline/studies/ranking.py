@@ -22,7 +22,7 @@ from frostline.runner.statistics import summarise
 from frostline.scores.fisher import NORMS, Norm
 from frostline.studies import Ask, Measured, Point, study
 from frostline.studies.ranking_figures import figures
-from frostline.studies.tables import grouped
+from frostline.studies.tables import grouped, mean_with_ends
 from frostline.table import Cell, Table, table_of
 from frostline.train import train
 from frostline.tunable import Tunable, check_recipe
@@ -263,11 +263,11 @@ def _by_epoch(key: tuple[str, str], points: Sequence[Measured]) -> Iterator[dict
             "task": key[1],
             "epoch": epoch,
             "seeds": len(mine),
-            **_summary("changed", [float(change.mean()) for change in changes]),
+            **mean_with_ends("changed", [float(change.mean()) for change in changes]),
             "most_changed": max(float(change.max()) for change in changes),
-            **_summary("tau", [rank_correlation(now, first) for now, first, _ in mine]),
-            **_summary("top_overlap", [top_overlap(now, first) for now, first, _ in mine]),
-            **_summary("w", [concordance(_up_to(run, epoch)) for _, _, run in mine]),
+            **mean_with_ends("tau", [rank_correlation(now, first) for now, first, _ in mine]),
+            **mean_with_ends("top_overlap", [top_overlap(now, first) for now, first, _ in mine]),
+            **mean_with_ends("w", [concordance(_up_to(run, epoch)) for _, _, run in mine]),
         }
 
 
@@ -287,7 +287,7 @@ def _by_rows(key: tuple[str, str], points: Sequence[Measured]) -> Iterator[dict[
         tops = [_mean([top_overlap(one, best[head]) for one in ranks[head]]) for head in ranks]
         row: dict[str, Cell] = {"encoder": key[0], "task": key[1], "rows": size, "heads": len(ranks)}
         row |= {"draws": min(map(len, ranks.values()), default=0)}
-        row |= {**_summary("tau", taus), **_summary("top_overlap", tops)}
+        row |= {**mean_with_ends("tau", taus), **mean_with_ends("top_overlap", tops)}
         if len({len(mine) for mine in ranks.values()}) == 1:  # a trial that failed leaves nothing to divide evenly
             row |= variance_shares(np.array(list(ranks.values())))
         yield row
@@ -296,14 +296,6 @@ def _by_rows(key: tuple[str, str], points: Sequence[Measured]) -> Iterator[dict[
 def _mean(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None
-
-
-def _summary(column: str, values: Sequence[float | None]) -> dict[str, Cell]:
-    known = [value for value in values if value is not None]
-    if not known:
-        return {column: None, f"{column}_low": None, f"{column}_high": None}
-    found = summarise(known)
-    return {column: found.mean, f"{column}_low": found.low, f"{column}_high": found.high}
 
 
 # The study -----------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from frostline.evidence import Evidence
 from frostline.records import Plan, TrialResult, TrialSpec
 from frostline.runner.kinds import trial_kind
 from frostline.runner.materials import Bench
-from frostline.runner.statistics import correlate, summarise
+from frostline.runner.statistics import correlate
 from frostline.score_records import numbers
 from frostline.scores import LAYER_SCORES
 from frostline.states.pooled import POOLINGS, Pooling, pooled_states
@@ -25,7 +25,7 @@ from frostline.studies import Ask, Measured, Point, study
 from frostline.studies.robustness_figures import IMBALANCE as IMBALANCE
 from frostline.studies.robustness_figures import SCARCITY as SCARCITY
 from frostline.studies.robustness_figures import figures
-from frostline.studies.tables import grouped
+from frostline.studies.tables import grouped, mean_with_ends
 from frostline.table import Cell, Table, table_of
 from frostline.tasks import Split, Task
 from frostline.tasks.splits import row_ranks
@@ -199,7 +199,7 @@ class _Case:
             found = [compared(curve, reference) for curve in whole]
             row: dict[str, Cell] = {**said, "is_reference": setting == self._reference, "draws": len(whole)}
             for column in found[0] if found else ():
-                row |= _summary(column, [one[column] for one in found])
+                row |= mean_with_ends(column, [one[column] for one in found])
             yield row
 
     def by_layer(self) -> Iterator[dict[str, Cell]]:
@@ -207,7 +207,7 @@ class _Case:
             for layer, values in enumerate(zip(*self._curves(setting, variant), strict=True)):
                 known = [value for value in values if value is not None]
                 row = {**said, "layer": layer, "draws": len(known)}
-                yield row | (_summary("mean", known) if known else {})
+                yield row | (mean_with_ends("mean", known) if known else {})
 
 
 def mean_of_defined(curves: Sequence[Curve]) -> list[float | None]:
@@ -238,14 +238,6 @@ def compared(curve: Curve, reference: Curve) -> dict[str, float | None]:
 def _best(curve: Curve) -> int | None:
     known = [(value, layer) for layer, value in enumerate(curve) if layer and value is not None]
     return min(known)[1] if known else None
-
-
-def _summary(column: str, values: Sequence[float | None]) -> dict[str, Cell]:
-    known = [value for value in values if value is not None]
-    if not known:
-        return {column: None}
-    found = summarise(known)
-    return {column: found.mean, f"{column}_low": found.low, f"{column}_high": found.high}
 
 
 # The study -----------------------------------------------------------------------------------------------------------

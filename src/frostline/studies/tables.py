@@ -52,6 +52,15 @@ def spread(values: Sequence[float], *, name: str = "mean") -> dict[str, Cell]:
     return {name: found.mean, "deviation": found.deviation, "low": found.low, "high": found.high}
 
 
+def mean_with_ends(column: str, values: Sequence[float | None]) -> dict[str, Cell]:
+    """The mean of what is defined and the ends of its t-interval, as columns named after the first."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return {column: None, f"{column}_low": None, f"{column}_high": None}
+    found = summarise(known)
+    return {column: found.mean, f"{column}_low": found.low, f"{column}_high": found.high}
+
+
 def majority(task: Task) -> float:
     """What always saying the most frequent answer of the training rows gives on the test rows, in points."""
     _, rows = judged_split(task)

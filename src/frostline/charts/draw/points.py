@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from frostline.charts import Row
 from frostline.charts.draw.parts import (
@@ -17,9 +17,6 @@ from frostline.charts.draw.parts import (
     whole_axis,
 )
 from frostline.charts.theme import CATEGORIES, GREY
-
-if TYPE_CHECKING:
-    pass
 
 
 def scatter(

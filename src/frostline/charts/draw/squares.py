@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from frostline.charts import Row
 from frostline.charts.draw.parts import (
@@ -12,9 +12,6 @@ from frostline.charts.draw.parts import (
     tooltips,
 )
 from frostline.charts.theme import DIVERGING, SEQUENTIAL
-
-if TYPE_CHECKING:
-    pass
 
 
 def heatmap(
