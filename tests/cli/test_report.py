@@ -36,6 +36,7 @@ def test_it_writes_figures_too_and_json_says_all_files(tmp_path, capsys):
     ("more", "says"),
     [
         (["--format", "gif", "--figures", "figs"], "--format 'gif'"),
+        (["--format", "gif"], "--format 'gif'"),
         (["--watch", "--figures", "figs"], "--watch: serves the page and writes nothing"),
         (["--port", "99999", "--watch"], "99999"),
         (["--output", "."], "is a folder"),
@@ -47,6 +48,7 @@ def test_a_mistake_is_one_line(more, says, tmp_path, capsys, monkeypatch):
     error = capsys.readouterr().err
     assert says in error
     assert error.count("\n") == 1
+    assert not (tmp_path / "scores" / "report.html").exists()  # nothing is done before all of it is known to be right
 
 
 def test_a_folder_that_is_none_of_ours_is_one_line(tmp_path, capsys):

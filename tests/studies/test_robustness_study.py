@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from scipy import stats
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import StandardScaler
 from tests.race_tools import write_rows
 from tests.studies.study_tools import run_quickly
 
 from frostline.checkpoint import load_encoder
 from frostline.errors import MeasureError, OptionError
+from frostline.evidence import Evidence
+from frostline.heldout import hold_out
 from frostline.scores.variability import variability
 from frostline.states.pooled import pooled_states
+from frostline.studies import STUDIES
 from frostline.studies.robustness import (
     IMBALANCE,
     SCARCITY,
@@ -149,6 +155,44 @@ def test_the_table_compares_every_draw_with_the_mean_reference(studied):
     gaps = [abs(layer - 1 - int(reference.argmin())) for layer in best]
     assert (row["best_layer"], row["distance"]) == (pytest.approx(np.mean(best)), pytest.approx(np.mean(gaps)))
     assert row["within_one"] == pytest.approx(np.mean([gap <= 1 for gap in gaps]), rel=1e-5)
+
+
+def test_the_probe_is_a_logistic_regression_on_the_reference_rows_of_the_draw(studied, task):
+    encoder = load_encoder(str(studied.folder.parent / "tiny"))
+    point = the_point(studied, SCARCITY, 1)
+    rows = task.train.take(drawn_rows(task.train, next(iter(point.spec.options["settings"].values())), seed=1))
+    states = pooled_states(encoder, encoder.tokenize(rows.texts), poolings=["mean", "first"])
+    labels = torch.tensor(rows.labels)
+    for pooling, found in states.items():
+        evidence = Evidence(states={pooling: found}, labels=labels, groups=torch.arange(len(rows)), pooling=pooling,
+                            kind="classification", metric="accuracy", seed=1)  # fmt: skip
+        fit, held = hold_out(evidence)
+        for layer in (1, 4):
+            scaled = StandardScaler().fit(found[layer][fit])
+            probe = LogisticRegression(tol=1e-8, max_iter=5000).fit(scaled.transform(found[layer][fit]), labels[fit])
+            right = (probe.predict(scaled.transform(found[layer][held])) == labels[held].numpy()).mean()
+            assert point.result.values["probes"][pooling][layer] == pytest.approx(right, abs=1e-6)
+
+
+def test_the_correlation_with_the_probe_is_over_layers_and_averaged_over_draws(studied):
+    row = row_of(studied, kind=IMBALANCE, setting="share 0.1", score="variability", states="mean")
+    probes = [the_point(studied, IMBALANCE, seed).result.values["probes"]["mean"] for seed in range(3)]
+    found = [
+        np.corrcoef(curve(studied, IMBALANCE, seed, "share 0.1")[1:], probe[1:])[0, 1]
+        for seed, probe in enumerate(probes)
+        if np.std(probe[1:])
+    ]
+    assert row["probe_pearson"] == pytest.approx(np.mean(found), rel=1e-4)
+
+
+def test_draws_from_before_the_probe_was_recorded_have_no_correlation_with_it(studied):
+    points = [
+        replace(point, result=replace(point.result, values={"curves": point.result.values["curves"]}))
+        for point in studied.points
+    ]
+    first = STUDIES["robustness"].tables(None, points)[0]  # the points say it all
+    assert {row["probe_pearson"] for row in first.records()} == {None}
+    assert {row["zeta"] for row in first.records()} == {row["zeta"] for row in studied.tables[0].records()}
 
 
 def test_the_reference_of_scarce_rows_is_the_largest_number(studied):

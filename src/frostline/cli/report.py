@@ -35,12 +35,13 @@ def command(
     with screen.starting():
         from frostline.report.opened import open_folder
         from frostline.report.pages import page_of, write_report
-        from frostline.report.printed import print_figures
+        from frostline.report.printed import check_printing, print_figures
     if watch:
         if figures is not None or output is not None:
             raise OptionError("--watch: serves the page and writes nothing; leave --output and --figures away")
         _follow(folder, port, show=show)
         return
+    check_printing(figures, form=form, scheme=theme)
     with screen.stages() as tell:
         tell("report", 0, 1)
         path = write_report(folder, output)

@@ -27,16 +27,21 @@ def print_figures(
         scheme: light or dark.
         titles: write each figure's title over it; captions of papers say it themselves.
     """
-    for name, given, known in (("format", form, FORMATS), ("theme", scheme, SCHEMES)):
-        if given not in known:
-            raise OptionError(f"--{name} {given!r}{did_you_mean(given, known)}: must be one of {', '.join(known)}")
-    if folder.exists() and not folder.is_dir():
-        raise OptionError(f"{folder}: is a file; give a folder for the figures")
+    check_printing(folder, form=form, scheme=scheme)
     folder.mkdir(parents=True, exist_ok=True)
     for figure in figures:
         path = folder / f"{figure.name}.{form}"
         path.write_bytes(drawn(figure, form=form, scheme=scheme, title=titles))
         yield path
+
+
+def check_printing(folder: Path | None, *, form: str, scheme: str) -> None:
+    """Refuse what figures cannot be written as, before anything is done."""
+    for name, given, known in (("format", form, FORMATS), ("theme", scheme, SCHEMES)):
+        if given not in known:
+            raise OptionError(f"--{name} {given!r}{did_you_mean(given, known)}: must be one of {', '.join(known)}")
+    if folder is not None and folder.exists() and not folder.is_dir():
+        raise OptionError(f"{folder}: is a file; give a folder for the figures")
 
 
 def drawn(figure: Figure, *, form: str = "png", scheme: str = "light", title: bool = True) -> bytes:

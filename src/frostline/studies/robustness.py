@@ -121,6 +121,7 @@ def _score(bench: Bench, spec: TrialSpec) -> TrialResult:
     poolings: Sequence[Pooling] = spec.options["states"]
     states = pooled_states(encoder, tokens, poolings=poolings, memory_limit=_IN_MEMORY)
     curves: dict[str, dict[str, list[float | None]]] = {}
+    probes: dict[str, list[float | None]] = {}
     for name, of_setting in counts.items():
         chosen = [place[row] for row in drawn_rows(train, of_setting, seed=spec.recipe.seed)]
         curves[name] = {}
@@ -129,7 +130,17 @@ def _score(bench: Bench, spec: TrialSpec) -> TrialResult:
             for score in SCORES:
                 found = LAYER_SCORES[score].estimate(evidence, uncertainty=False)
                 curves[name][f"{score}, {pooling}"] = list(numbers(found.values))
-    return TrialResult(status="done", values={"curves": curves}, versions=folders.versions())
+            if pooling not in probes:  # the first setting is the reference: equal classes, the most rows
+                probes[pooling] = _probe(evidence)
+    return TrialResult(status="done", values={"curves": curves, "probes": probes}, versions=folders.versions())
+
+
+def _probe(evidence: Evidence) -> list[float | None]:
+    """The linear probe's quality by layer; nothing where there are too few rows to judge it on."""
+    try:
+        return list(numbers(LAYER_SCORES["probe.linear"].estimate(evidence, uncertainty=False).values))
+    except MeasureError:
+        return [None] * len(evidence.states[evidence.pooling])
 
 
 def _evidence(rows: Split, states: Tensor, pooling: Pooling, spec: TrialSpec) -> Evidence:
@@ -161,6 +172,8 @@ def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
                 "rows of its kind of setting; its own row says how much draws differ by themselves",
                 "means over draws with 95% t-intervals; log_ratio is the mean over layers of the absolute logarithm of "
                 "the ratio to the reference",
+                "probe_pearson is the paper's correlation, over layers, of variability with the quality of a linear "
+                "probe on the same draw's reference rows; the nearer to -1 the better variability predicts it",
                 "draws is how many have all layers defined; the others are left out",
             ],
         ),
@@ -185,6 +198,10 @@ class _Case:
     def _curves(self, setting: str, variant: str) -> list[Curve]:
         return [point.result.values["curves"][setting][variant] for point in self._points]
 
+    def _probes(self, pooling: str) -> list[Curve]:
+        """The probe's curve in each draw; trials from before it was recorded have none."""
+        return [point.result.values.get("probes", {}).get(pooling, ()) for point in self._points]
+
     def _each(self) -> Iterator[tuple[dict[str, Cell], str, str]]:
         for setting, counts in self._settings.items():
             for pooling in self._poolings:
@@ -194,10 +211,14 @@ class _Case:
 
     def comparisons(self) -> Iterator[dict[str, Cell]]:
         for said, setting, variant in self._each():
-            whole = [curve for curve in self._curves(setting, variant) if None not in curve[1:]]
             reference = mean_of_defined(self._curves(self._reference, variant))
-            found = [compared(curve, reference) for curve in whole]
-            row: dict[str, Cell] = {**said, "is_reference": setting == self._reference, "draws": len(whole)}
+            drawn = zip(self._curves(setting, variant), self._probes(str(said["states"])), strict=True)
+            found = [
+                {**compared(curve, reference), "probe_pearson": _correlation(curve, probe)}
+                for curve, probe in drawn
+                if None not in curve[1:]
+            ]
+            row: dict[str, Cell] = {**said, "is_reference": setting == self._reference, "draws": len(found)}
             for column in found[0] if found else ():
                 row |= mean_with_ends(column, [one[column] for one in found])
             yield row
@@ -222,17 +243,24 @@ def compared(curve: Curve, reference: Curve) -> dict[str, float | None]:
     ours, theirs = _best(curve), _best(reference)
     distance = None if ours is None or theirs is None else abs(ours - theirs)
     ratios = [abs(math.log(a / b)) for a, b in zip(curve[1:], reference[1:], strict=True) if a and b]
-    spearman, pearson = (correlate(curve[1:], reference[1:], ranks=ranks)[0] for ranks in (True, False))
     return {
         "zeta": None if smooth is None else smooth.zeta,
         "zeta_per_layer": None if smooth is None else smooth.per_layer,
-        "spearman": None if math.isnan(spearman) else spearman,
-        "pearson": None if math.isnan(pearson) else pearson,
+        "spearman": _correlation(curve, reference, ranks=True),
+        "pearson": _correlation(curve, reference),
         "best_layer": ours,
         "distance": distance,
         "within_one": None if distance is None else float(distance <= 1),
         "log_ratio": sum(ratios) / len(ratios) if ratios else None,
     }
+
+
+def _correlation(curve: Curve, other: Curve, *, ranks: bool = False) -> float | None:
+    """Over layers 1..L; None where it is undefined."""
+    if not other or None in other[1:]:
+        return None
+    found = correlate(curve[1:], other[1:], ranks=ranks)[0]
+    return None if math.isnan(found) else found
 
 
 def _best(curve: Curve) -> int | None:
@@ -260,8 +288,9 @@ def robustness(
     Unequal classes: of two, the smaller one has a half, a quarter, a tenth and a twentieth of the rows; of three or
     more, the first one has its equal share, 20%, 60% and 80%, and the others are equal. Few rows: equal classes in ever
     smaller numbers. Every setting is drawn anew with each seed, and everything is computed in each draw: the means of
-    tokens against the first token, the paper's formula against that of neural collapse, and plain against cross-fitted.
-    Nothing is trained.
+    tokens against the first token, the paper's formula against that of neural collapse, and plain against cross-fitted;
+    how smooth the curve is (zeta), how near that of equal classes and the most rows, and how well it predicts a linear
+    probe. The encoder is not trained.
 
     Options: `imbalance_rows`, how many there are when classes are unequal (0 for the paper's 20,000 with two classes
     and 10,000 for each with more), or as many as the rarest class allows; `sizes`, the numbers of rows when they are

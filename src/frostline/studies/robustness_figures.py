@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from frostline.charts import Figure, Results, Row, by, said_of
-from frostline.charts.draw import lines
-from frostline.charts.words import cut_intervals
+from frostline.charts.draw import dots, lines
+from frostline.charts.draw.parts import own_axes
+from frostline.charts.words import between, cut_intervals
 
 IMBALANCE, SCARCITY = "imbalance", "scarcity"
 
@@ -16,6 +17,7 @@ _FORMULAS = {_PLAIN: "as in the paper", _COLLAPSE: "neural collapse"}  # the fir
 _STATES = {"mean": "mean of tokens", "first": "first token"}
 # From many rows, or equal classes, to few.
 _RAMP = ("#4a4ac8", "#7a3fc4", "#a62f9e", "#cc4778", "#e56b5d", "#f0904a", "#f5b332")
+_TRUST = {"smoothness zeta": "zeta", "correlation with a probe": "probe_pearson"}
 _MOST = "the best layer is compared with that of the most rows and equal classes; most draws decide"
 _DRAWN = "layers from 1 on; layer 0, the embeddings, is in the table"
 
@@ -26,7 +28,9 @@ def figures(results: Results) -> list[Figure]:
     compared = [row for row in results.rows("robustness") if row["draws"]]
     return [
         _by_setting(curves, compared, IMBALANCE, paper="paper 1, figures 6 and 15"),
+        _trust(compared, IMBALANCE, paper="paper 1, figures 6 and 15"),
         _by_setting(curves, compared, SCARCITY, paper="paper 1, figures 7 and 16"),
+        _trust(compared, SCARCITY, paper="paper 1, figures 7 and 16"),
         _by_states(curves, compared),
         _by_formula(curves, compared),
     ]
@@ -86,6 +90,37 @@ def _steadiness(compared: Sequence[Row], kind: str) -> str:
     else:
         what = f"With {min(row['smallest_class'] / row['rows'] for row in least):.0%} of the rows in the smallest class"
     return f"{what} the best layer stays within one in {kept} of {len(least)} cases"
+
+
+def _trust(compared: Sequence[Row], kind: str, *, paper: str) -> Figure:
+    """Smoothness, and how well variability predicts the probe, by setting: the second halves of the paper's figures."""
+    mine = _of(compared, kind=kind, score=_PLAIN, states="mean")
+    drawn = [
+        {"panel": ", ".join(part for part in (said_of(row, mine, "encoder", "task"), name) if part),
+         "setting": row["setting"], "draws": row["draws"], "value": row[column],
+         "low": row[f"{column}_low"], "high": row[f"{column}_high"]}
+        for name, column in _TRUST.items()
+        for row in mine
+        if row.get(column) is not None
+    ]  # fmt: skip
+    drawn, notes = cut_intervals(drawn, "value", "low", "high")
+    found = [row["probe_pearson"] for row in mine if row.get("probe_pearson") is not None]
+    title = f"Smoothness of variability, and its correlation with a probe, under {kind}"
+    if found:
+        title = f"Under {kind} variability correlates with a probe at {between(found, digits=2)}"
+    spec = dots(drawn, "setting", "value", x_title="", y_title="mean over draws",
+                interval=("shown_low", "shown_high"), panel="panel")  # fmt: skip
+    return Figure(
+        name=f"{kind}-trust",
+        title=title,
+        alt=f"Points for each setting of {kind} with 95% intervals over draws: the smoothness zeta of the curve of "
+        "variability, and its correlation over layers with the quality of a linear probe",
+        spec=own_axes(spec),
+        rows=tuple(drawn),
+        paper=paper,
+        notes=("zeta: the lower the smoother", "correlation: the nearer to -1 the better low variability tells where "
+               "a probe does well; the probe has equal classes and the most rows of the same draw", *notes),
+    )  # fmt: skip
 
 
 def _by_states(curves: Sequence[Row], compared: Sequence[Row]) -> Figure:
