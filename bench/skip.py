@@ -1,10 +1,11 @@
 """How fast all spans of layers are left out in turn, next to running every shortened model. `python bench/skip.py GLUE`
 
-Prints a table and, as the last line, one flat JSON object of ratios. All sides run in one process, taking turns, with
-the same threads, on a BERT of 12 layers of width 256 (random weights: speed does not depend on them). What a user would
+Prints tables and, as the last line, one flat JSON object of ratios. All sides run in one process, taking turns, with
+the same threads, on a BERT of 12 layers of width 384 (random weights: speed does not depend on them). What a user would
 run instead is the stock class without the layers, in padded batches of 32 texts as they come; beside it the same with
-texts sorted by length, and our own shortened models, unpadded. The first argument is a folder with SST-2's official
-files, the second, if given, the number of texts.
+texts sorted by length, and our own shortened models, unpadded. How much padding costs depends on the lengths of texts:
+there are SST-2's training texts, short and unequal, and its dev texts, whole sentences (`..._dev`). The first argument
+is a folder with SST-2's official files, the second, if given, the number of texts.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from frostline.tasks import load_task
 from frostline.tasks.splits import sample
 from frostline.tunable import Tunable, make_tunable
 
-DEPTH, WIDTH, BATCH = 12, 256, 32
+DEPTH, WIDTH, BATCH = 12, 384, 32
 TEXTS, ROUNDS = 96, 3
 CHECKED = 8  # texts on which all sides are compared before anything is timed
 
@@ -42,10 +43,14 @@ def tuned_model(tokenizer: object) -> tuple[Tunable, BertForSequenceClassificati
     """The model our way and as the stock class, with the same weights."""
     torch.manual_seed(0)
     config = BertConfig(
-        vocab_size=30522, num_hidden_layers=DEPTH, hidden_size=WIDTH, num_attention_heads=8, intermediate_size=1024
+        vocab_size=30522,
+        num_hidden_layers=DEPTH,
+        hidden_size=WIDTH,
+        num_attention_heads=12,
+        intermediate_size=4 * WIDTH,
     )
     stock = BertForSequenceClassification(config).eval()
-    encoder = Encoder(copy.deepcopy(stock.bert), tokenizer, name="BERT 12 x 256")
+    encoder = Encoder(copy.deepcopy(stock.bert), tokenizer, name="BERT 12 x 384")
     tunable = make_tunable(encoder, Plan.full(DEPTH), outputs=2)
     stock.classifier.load_state_dict(tunable.head.stock.classifier.state_dict())
     return tunable, stock
@@ -112,10 +117,8 @@ def main() -> None:
     """Run all comparisons."""
     warnings.simplefilter("ignore")
     count = int(sys.argv[2]) if len(sys.argv) > 2 else TEXTS
-    texts = sample(load_task("glue/sst2", data_dir=Path(sys.argv[1])).test, count, seed=0).texts
+    task = load_task("glue/sst2", data_dir=Path(sys.argv[1]))
     tunable, stock = tuned_model(load_encoder().tokenizer)
-    tokens = tunable.encoder.tokenize(texts)
-    rows = Examples(tokens=tokens, states=None, labels=torch.zeros(len(tokens), dtype=torch.long), offsets=None)
     spans = all_spans(DEPTH)
     shorts = {span: stock_without(stock, span) for span in spans}
     ours_short = our_short_models(tunable, spans)
@@ -125,26 +128,30 @@ def main() -> None:
         "stock models, sorted by length": lambda rows: stock_forwards(shorts, tunable, rows, by_length=True),
         "our models one by one": lambda rows: {span: rows.outputs(model) for span, model in ours_short.items()},
     }
-    few = rows.take(np.arange(CHECKED))
-    found = arms["ours"](few)
-    for run in arms.values():
-        check_same(found, run(few))
     separate, shared = layers_run(spans)
-    print(f"{torch.get_num_threads()} threads, {len(texts)} texts, {len(spans)} spans of {DEPTH} layers: "
-          f"{separate} layers run one by one, {shared} shared", flush=True)  # fmt: skip
-    print(f"{'':58s} {'ours':>9s}   {'theirs':>9s}   {'ratio':>7s}")
-    times = take_turns({name: partial(run, rows) for name, run in arms.items()}, rounds=ROUNDS)
-    ratios = {}
-    for name in list(arms)[1:]:
-        each = [their / our for our, their in zip(times["ours"], times[name], strict=True)]
-        ratios[name] = statistics.median(each)
-        row(name, statistics.median(times["ours"]), statistics.median(times[name]), ratios[name])
-    named = {
-        "spans_vs_separate_forwards": ratios["stock models, batches as they come"],
-        "spans_vs_sorted_forwards": ratios["stock models, sorted by length"],
-        "spans_vs_our_separate_forwards": ratios["our models one by one"],
-        "layers_run_ratio": separate / shared,
-    }
+    print(f"{torch.get_num_threads()} threads, {len(spans)} spans of {DEPTH} layers: {separate} layers run one by one, "
+          f"{shared} shared", flush=True)  # fmt: skip
+    named = {"layers_run_ratio": separate / shared}
+    for name, split in (("", task.train), ("_dev", task.test)):
+        tokens = tunable.encoder.tokenize(sample(split, count, seed=0).texts)
+        rows = Examples(tokens=tokens, states=None, labels=torch.zeros(len(tokens), dtype=torch.long), offsets=None)
+        few = rows.take(np.arange(CHECKED))
+        found = arms["ours"](few)
+        for run in arms.values():
+            check_same(found, run(few))
+        print(f"{len(tokens)} texts of {np.mean(tokens.lengths):.0f} tokens on average")
+        print(f"{'':58s} {'ours':>9s}   {'theirs':>9s}   {'ratio':>7s}")
+        times = take_turns({arm: partial(run, rows) for arm, run in arms.items()}, rounds=ROUNDS)
+        ratios = {}
+        for arm in list(arms)[1:]:
+            each = [their / our for our, their in zip(times["ours"], times[arm], strict=True)]
+            ratios[arm] = statistics.median(each)
+            row(arm, statistics.median(times["ours"]), statistics.median(times[arm]), ratios[arm])
+        named |= {
+            f"spans_vs_separate_forwards{name}": ratios["stock models, batches as they come"],
+            f"spans_vs_sorted_forwards{name}": ratios["stock models, sorted by length"],
+            f"spans_vs_our_separate_forwards{name}": ratios["our models one by one"],
+        }
     print(json.dumps({name: round(value, 3) for name, value in named.items()}))
 
 
