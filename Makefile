@@ -20,8 +20,9 @@ help: ## List the targets
 
 setup: $(STAMP) embedded ## Make .venv with the pinned versions and fetch the embedded default
 
+# In a folder of its own; one that was stopped goes on, one that was finished is run anew.
 demo: $(STAMP) embedded ## Run the main job on the embedded default
-	$(BIN)/frostline run --overwrite
+	$(BIN)/frostline run --output frostline-demo $$([ -e frostline-demo/run.json ] && echo --overwrite)
 
 test: $(STAMP) embedded ## Run the default tests, without network
 	$(BIN)/python -m pytest -m "not slow and not studies and not browser" -n $(JOBS)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.tiny import tiny_model, tiny_tokenizer
 
-from frostline import running
+from frostline import planning, running
 from frostline.calibration import Speed
 from frostline.checkpoint import quiet_transformers
 from frostline.cost import Cost
@@ -64,6 +64,7 @@ def made_up_cost(
 ) -> Cost:
     """A cost of which only these numbers matter."""
     return Cost(
+        epochs=3,
         total=stored,
         trainable=trainable,
         stored=stored,
@@ -71,7 +72,7 @@ def made_up_cost(
         layers=DEPTH,
         forward_per_token=1.0,
         backward_per_token=1.0,
-        frozen_flops=price,  # the price is this and three epochs
+        frozen_flops=price,  # the price is this and all epochs
         epoch_flops=0.0,
         epoch_flops_uncached=0.0,
         steps=1,
@@ -89,7 +90,7 @@ def made_up_proposal(plan: Plan, *sources: str, **cost: Any) -> Proposal:
 
 def skip_slow_parts(patch: pytest.MonkeyPatch) -> None:
     """Let runs time no steps and draw little: for tests of whether they run through."""
-    patch.setattr(running, "calibrate", lambda *given: SPEED)
+    patch.setattr(running, "calibrate", lambda *given, **more: SPEED)
     for function in (compare, interval):
         patch.setitem(function.__kwdefaults__ or {}, "draws", 50)
 
@@ -100,4 +101,4 @@ def propose_only(patch: pytest.MonkeyPatch, plans: Sequence[Plan], *, source: st
     def propose(scores: object, costs: Any, **options: object) -> tuple[list[Proposal], list[str]]:
         return [Proposal(plan=plan, sources=(source,), cost=costs.of(plan)) for plan in plans], []
 
-    patch.setattr(running, "propose", propose)
+    patch.setattr(planning, "propose", propose)

@@ -25,6 +25,7 @@ FLAGS = {
 
 def proposal(plan, **known):
     cost = Cost(
+        epochs=3,
         total=20_000_000,
         trainable=1_000_000,
         stored=20_000_000,

@@ -11,6 +11,7 @@ import pytest
 from tests.tiny import CONFIGS, tiny_encoder
 from tests.tuning_tools import many_tokens
 
+from frostline import calibration
 from frostline.audit import digests
 from frostline.calibration import Speed, _fit, calibrate
 from frostline.cost import Costs, Workload
@@ -56,10 +57,24 @@ def test_a_machine_is_timed_in_parts_that_make_sense(name, load):
 
     parts = asdict(speed)
     assert all(isfinite(value) and value >= 0 for value in parts.values())
-    assert speed.factor >= 1.25
+    assert speed.factor >= 1.5
     assert speed.forward_flop > 0
     assert speed.step + speed.layer + speed.flop + speed.update > 0
     assert digests(encoder.model.named_parameters()) == before
+
+
+def test_plans_over_the_memory_limit_are_not_timed(monkeypatch):
+    timed = []
+    monkeypatch.setattr(calibration, "_time", lambda tunable, batches, recipe: timed.append(tunable.plan) or 0.01)
+    encoder = tiny_encoder("bert")
+    costs = Costs(encoder.config, LOAD, RECIPE)
+    most = costs.of(Plan.span(2, 4, 4)).memory / 1e9
+    speed = calibrate(encoder, costs, max_memory=most)
+    assert Plan.full(4) not in timed and Plan.span(2, 4, 4) in timed
+    assert speed.factor >= 3  # so few that everything fits them
+    timed.clear()
+    calibrate(encoder, costs)
+    assert Plan.full(4) in timed
 
 
 def test_the_parts_of_exact_timings_are_found_again():

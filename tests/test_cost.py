@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -122,6 +123,8 @@ def test_a_cache_saves_the_frozen_layers_work_in_every_epoch():
     cost = costs().of(Plan.span(4, 4, 4))
     assert cost.epoch_flops_uncached - cost.epoch_flops == pytest.approx(cost.frozen_flops) and cost.frozen_flops > 0
     assert cost.price == pytest.approx(cost.frozen_flops + 3 * cost.epoch_flops)
+    longer = costs().of(Plan.span(3, 4, 4), epochs=20)
+    assert longer.price == pytest.approx(longer.frozen_flops + 20 * longer.epoch_flops)
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -182,9 +185,25 @@ def test_the_cache_counts_as_memory_when_it_is_read():
     assert large.memory - small.memory == large.cache - small.cache
 
 
+def test_what_a_method_adds_takes_time_when_predicting_unless_it_is_folded_away():
+    latency = {name: costs().of(replace(Plan.span(1, 4, 4), method=name)).latency for name in METHODS.names()}
+    assert latency["lora"] == latency["full"] == latency["norm-and-bias"] == 1
+    assert latency["houlsby"] > latency["pfeiffer"] > 1
+    assert latency["prefix"] > 1
+    few = costs().of(replace(Plan.span(4, 4, 4), method="houlsby")).latency
+    assert few - 1 == pytest.approx((latency["houlsby"] - 1) / 4)
+
+
+def test_a_model_that_is_no_stock_one_needs_the_encoder_too():
+    adapted, whole = costs().of(replace(Plan.span(1, 4, 4), method="houlsby")), costs().of(Plan.full(4))
+    assert adapted.stored == adapted.trainable
+    assert whole.total < adapted.size == adapted.total
+    assert whole.size == whole.stored
+
+
 def test_costs_come_back_from_json():
     cost = costs().of(Plan.span(3, 4, 4))
-    assert Cost.from_json(json.loads(json.dumps(cost.to_json()))) == cost
+    assert Cost(**json.loads(json.dumps(cost.to_json()))) == cost
     assert cost.seconds is cost.low is cost.high is None
 
 

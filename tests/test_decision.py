@@ -65,7 +65,7 @@ def wrong_at(rows, *places):
 def decided(entries, budget=None, *, task=None):
     """The decision, with entries in the order in which a race gives them."""
     ranked = sorted(entries, key=lambda one: (-one.value, one.proposal.cost.price))
-    race = Race(rungs=(tuple(ranked),), baselines={}, failed=(), notes=(), seconds=1.0)
+    race = Race(rungs=(tuple(ranked),), baselines={}, failed=(), notes=())
     rows = len(ranked[0].result.predictions["validation"])
     return decide(race, task or task_of(rows), budget or Budget(), depth=DEPTH)
 
@@ -193,9 +193,16 @@ def test_an_error_that_is_larger_by_less_than_the_margin_is_good_enough(monkeypa
     best = entry(FULL, [1.1] * 50, metric="mse", price=100)  # 0.01
     cheap = entry(TOP, [1.12] * 50, metric="mse", price=10)  # 0.0144
     worse = entry(HEAD, [1.2] * 50, metric="mse", price=1)  # 0.04
-    found = decided([best, cheap, worse], task=task_of(50, metric="mse"))
+    found = decided([best, cheap, worse], Budget(margin=0.01), task=task_of(50, metric="mse"))
     assert found.chosen is cheap
-    assert found.against_best[worse.spec.id].value == pytest.approx(-3.0)
+    assert found.against_best[worse.spec.id].value == pytest.approx(-0.03)  # in its own units, and worse is below 0
+    assert "within 0.01 of the best one" in found.why[-1]
+
+
+def test_nothing_is_given_up_of_a_metric_in_units_of_its_own_unless_the_user_says_how_much(monkeypatch):
+    monkeypatch.setitem(compare.__kwdefaults__, "draws", 50)
+    best, cheap = entry(FULL, [1.1] * 50, metric="mse", price=100), entry(TOP, [1.12] * 50, metric="mse", price=10)
+    assert decided([best, cheap], task=task_of(50, metric="mse")).chosen is best
 
 
 def test_the_decision_is_plain_json():
@@ -214,15 +221,16 @@ def test_the_decision_is_plain_json():
 def test_what_a_choice_costs_and_saves_is_one_sentence():
     entries = many_rows()
     gap = Difference(value=-0.25, low=-1.0, high=0.5)
-    assert given_up(entries["short"], entries["full"], "full fine-tuning", gap, "accuracy") == (
+    assert given_up(entries["short"], entries["full"], "full fine-tuning", gap, "test accuracy") == (
         "against full fine-tuning (1, 6, 6): -0.2 (-1.0 to +0.5) points of test accuracy; tuning takes 30% of its "
-        "arithmetic, 1,000 parameters train in place of 90,000, a prediction takes 50% of its time"
+        "arithmetic and took 1.0 s in place of 1.0 s, 1,000 parameters train in place of 90,000, a prediction takes "
+        "50% of its time"
     )
 
 
-def test_without_test_rows_nothing_is_said_about_quality():
+def test_without_a_difference_nothing_is_said_about_quality():
     entries = many_rows()
     assert given_up(entries["full"], entries["head"], "the head only", None, "accuracy") == (
-        "against the head only (layers none, head 6): tuning takes 100.0 times its arithmetic, 90,000 parameters "
-        "train in place of 1,000, a prediction takes 2.5 times its time"
+        "against the head only (layers none, head 6): tuning takes 100.0 times its arithmetic and took 1.0 s in "
+        "place of 1.0 s, 90,000 parameters train in place of 1,000, a prediction takes 2.5 times its time"
     )

@@ -290,6 +290,31 @@ def test_a_deadline_in_the_last_round_leaves_the_plans_that_were_done(monkeypatc
     assert found.notes == ("time is up: round 3 tried 3 of 5 plans",)
 
 
+def test_when_time_is_up_in_the_last_round_the_best_plan_has_run_already(monkeypatch):
+    now = 0.0
+
+    def value(spec):
+        nonlocal now
+        now += 1.0
+        return by_layer(spec)
+
+    monkeypatch.setattr("frostline.race.time.monotonic", lambda: now)
+    whole = Scripted(value)
+    race(whole, [*SINGLES, *BASELINES], Recipe())
+    first_of_last = next(place for place, (spec, _) in enumerate(whole.ran) if round_of(spec) == 3)
+    now, stopped = 0.0, Scripted(value)
+    found = race(stopped, [*SINGLES, *BASELINES], Recipe(), deadline=first_of_last + 0.5)
+    assert plans_of(found.final) == [SINGLES[0].plan]  # not the head alone, which is the cheapest
+    assert {keep for _, keep in stopped.ran} == {True}  # where the last round may be missed, every model may be needed
+
+
+def test_a_plan_alone_runs_in_the_last_round_only():
+    executor = Scripted(by_layer)
+    found = race(executor, [SINGLES[0], FULL], Recipe())
+    assert [round_of(spec) for spec, _ in executor.ran] == [3, 3]
+    assert [len(rung) for rung in found.rungs] == [2]
+
+
 # Rows, and races that train ------------------------------------------------------------------------------------------
 
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import ceil, floor, isfinite, log10
 from typing import Any, Literal
 
-from frostline.cost import Cost
+from frostline.cost import Cost, Costs
 from frostline.errors import OptionError
 from frostline.proposals import Proposal
+from frostline.records import Plan
+from frostline.tasks.metrics import TaskMetric
 
 Goal = Literal["cheapest", "smallest", "fastest", "best"]
 GOALS = {
     "cheapest": "the cheapest to tune",
-    "smallest": "the one with the fewest stored parameters",
+    "smallest": "the one with the fewest parameters",
     "fastest": "the fastest at predicting",
     "best": "the best on validation",
 }
@@ -32,7 +34,8 @@ class Budget:
         max_latency: time of a prediction, as a share of the whole encoder's.
         max_memory: gigabytes at most, over what the program itself takes.
         max_layers: layers that may be kept.
-        margin: points of the metric that one is ready to give up.
+        margin: points of the metric that one is ready to give up; None for 1, or for nothing where a metric has units
+            of its own.
         goal: what is wanted among plans that are good enough.
     """
 
@@ -41,7 +44,7 @@ class Budget:
     max_latency: float | None = None
     max_memory: float | None = None
     max_layers: int | None = None
-    margin: float = 1.0
+    margin: float | None = None
     goal: Goal = "cheapest"
 
     def __post_init__(self) -> None:
@@ -53,10 +56,16 @@ class Budget:
             raise OptionError(
                 f"--max-latency {self.max_latency:g}: is a share of the whole encoder's time, from 0 to 1, as in 0.5"
             )
-        if not (isfinite(self.margin) and self.margin >= 0):
+        if self.margin is not None and not (isfinite(self.margin) and self.margin >= 0):
             raise OptionError(f"--margin {self.margin:g}: must be 0 or more points")
         if self.goal not in GOALS:
             raise OptionError(f"goal {self.goal!r}: must be one of {', '.join(GOALS)}")
+
+    def margin_of(self, metric: TaskMetric) -> float:
+        """What one is ready to give up of a metric, in its points or units."""
+        if self.margin is not None:
+            return self.margin
+        return 1.0 if metric.points == 100 else 0.0
 
     def to_json(self) -> dict[str, Any]:
         """The budget as plain JSON values."""
@@ -83,18 +92,19 @@ class _Limit:
         return 0.0 if self.allows(cost) else log10(self.amount(cost) / self.most)
 
 
-def within(proposals: Sequence[Proposal], budget: Budget) -> tuple[list[Proposal], list[str]]:
+def within(proposals: Sequence[Proposal], budget: Budget, *, called: str = "plans") -> tuple[list[Proposal], list[str]]:
     """The plans that the limits leave, and what each limit excludes; an error where none is left.
 
     Args:
         proposals: with their costs.
         budget: the limits.
+        called: what the plans are, in messages.
     """
     limits = _limits(budget)
     kept = [one for one in proposals if all(limit.allows(one.cost) for limit in limits)]
     excluded = [(limit, [one for one in proposals if not limit.allows(one.cost)]) for limit in limits]
     said = [
-        f"{limit.flag} {_written(limit.most)} excludes {len(some)} of {len(proposals)} plans"
+        f"{limit.flag} {_written(limit.most)} excludes {len(some)} of {len(proposals)} {called}"
         + (", full fine-tuning among them" if any(one.plan.embeddings for one in some) else "")
         for limit, some in excluded
         if some
@@ -102,6 +112,19 @@ def within(proposals: Sequence[Proposal], budget: Budget) -> tuple[list[Proposal
     if not kept:
         raise OptionError(f"no plan fits: {'; '.join(said)}. {_what_would_fit(proposals, limits)}")
     return kept, said
+
+
+def check_limits(costs: Costs, budget: Budget) -> None:
+    """Refuse limits that no plan can keep, before anything is measured or timed.
+
+    At every layer the head alone trains, keeps, runs and holds the least, so that heads alone tell. Time is not known
+    yet.
+    """
+    budget = replace(budget, minutes=None)
+    if _limits(budget):
+        heads = [Plan(layers=(), head=layer) for layer in range(1, costs.encoder.depth + 1)]
+        made = [Proposal(plan=plan, sources=("head only",), cost=costs.of(plan)) for plan in heads]
+        within(made, budget, called="heads alone, the cheapest plans")
 
 
 def _limits(budget: Budget) -> list[_Limit]:
@@ -167,7 +190,7 @@ def bargains(proposals: Sequence[Proposal], budget: Budget) -> tuple[list[Propos
 def _is_bargain(cost: Cost, full: Cost, goal: Goal) -> bool:
     if not cost.stock:
         return True  # it takes part only where the user has asked for such plans
-    if goal == "smallest" and cost.stored < full.stored:
+    if goal == "smallest" and cost.size < full.size:
         return True
     if goal == "fastest" and cost.latency < full.latency:
         return True

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from frostline.encoder import Encoder
 
 _STEPS = 3  # timed per plan
-_LEAST_RANGE = 1.25  # machines are noisy: no estimate is surer than this factor
+_PARTS = 4  # of a step; as many or fewer plans always fit
+_FEW_RANGE = 3.0  # the factor then
+_LEAST_RANGE = 1.5  # machines are noisy: no estimate is surer than this factor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,19 +57,20 @@ class Speed:
         """The least likely, expected and most likely seconds of frozen states, training and judging."""
         layers = plan.head - max(1, plan.lowest) + 1
         one = self.step + self.layer * layers + self.update * cost.trainable
-        training = costs.recipe.epochs * (cost.steps * one + self.flop * cost.epoch_flops)
+        training = cost.epochs * (cost.steps * one + self.flop * cost.epoch_flops)
         frozen = cost.frozen_flops * (1 + len(costs.load.others) / len(costs.load.train))
-        judged = costs.recipe.epochs * work.forward.of(costs.epoch) * len(costs.load.others) / len(costs.load.train)
+        judged = cost.epochs * work.forward.of(costs.epoch) * len(costs.load.others) / len(costs.load.train)
         expected = training + self.forward_flop * (frozen + judged)
         return expected / self.factor, expected, expected * self.factor
 
 
-def calibrate(encoder: Encoder, costs: Costs) -> Speed:
+def calibrate(encoder: Encoder, costs: Costs, *, max_memory: float | None = None) -> Speed:
     """Time a few steps of a few plans on this machine.
 
     Args:
         encoder: with weights, on the device that will be used.
         costs: of its plans; batches of its texts' lengths are run, and its counter knows their arithmetic.
+        max_memory: gigabytes; plans that take more are not timed.
     """
     depth, load, recipe = encoder.depth, costs.load, costs.recipe
     plans = [
@@ -77,6 +80,8 @@ def calibrate(encoder: Encoder, costs: Costs) -> Speed:
         Plan.span(1, depth, depth),
         Plan.full(depth),
     ]
+    if max_memory is not None:
+        plans = [plan for plan in plans if not plan.layers or costs.of(plan).memory <= max_memory * 1e9]
     source = np.random.default_rng(recipe.seed)
     shaped = partial(shape_of, is_packed=encoder.family.can_pack)
     size = max(1, round(recipe.batch * load.texts_per_row))
@@ -104,7 +109,7 @@ def calibrate(encoder: Encoder, costs: Costs) -> Speed:
         flop=found[2],
         update=found[3],
         forward_flop=forward[0],
-        factor=max(_LEAST_RANGE, 1 + 2 * error),
+        factor=max(_LEAST_RANGE if len(plans) > _PARTS else _FEW_RANGE, 1 + 2 * error),
     )
 
 

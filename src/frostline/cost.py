@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from functools import reduce
 from operator import add
@@ -68,6 +68,7 @@ class Cost:
         epoch_flops: operations of an epoch with the cache.
         epoch_flops_uncached: operations of an epoch in which frozen states are computed again.
         steps: steps of an epoch.
+        epochs: how many there are.
         cache: bytes of frozen states on disk.
         memory: bytes of memory at most, over what the program takes after its start.
         latency: time of a prediction, as a share of the whole encoder's.
@@ -87,6 +88,7 @@ class Cost:
     epoch_flops: float
     epoch_flops_uncached: float
     steps: int
+    epochs: int
     cache: int
     memory: int
     latency: float
@@ -96,20 +98,20 @@ class Cost:
 
     @property
     def price(self) -> float:
-        """What plans are ranked by: the arithmetic of tuning them, frozen states and three epochs.
+        """What plans are ranked by: the arithmetic of tuning them, frozen states and all epochs.
 
         Seconds would do, but differ from one timing to the next, and a race should not.
         """
-        return self.frozen_flops + 3 * self.epoch_flops
+        return self.frozen_flops + self.epochs * self.epoch_flops
+
+    @property
+    def size(self) -> int:
+        """Numbers that a prediction needs: of a model that is no stock one, the encoder's own too."""
+        return self.stored if self.stock else self.total
 
     def to_json(self) -> dict[str, Any]:
         """The cost as plain JSON values."""
         return asdict(self)
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Cost:
-        """The cost that `to_json` wrote."""
-        return cls(**data)
 
 
 class Costs:
@@ -131,8 +133,8 @@ class Costs:
         self.counter = Counter(self.encoder, outputs=load.outputs, kind=load.kind, head=recipe.head)
         self._whole_inference = self._inference(Plan(layers=(), head=self.encoder.depth))
 
-    def of(self, plan: Plan) -> Cost:
-        """What the plan costs."""
+    def of(self, plan: Plan, *, epochs: int | None = None) -> Cost:
+        """What the plan costs, trained for so many epochs; the recipe's if not given."""
         tunable = self._tunable(plan)
         trainable = sum(value.numel() for value in tunable.trainable().values())
         total, stock = count_kept(tunable), is_stock(tunable)
@@ -152,6 +154,7 @@ class Costs:
             epoch_flops=per_epoch,
             epoch_flops_uncached=per_epoch + frozen,
             steps=round(self.epoch.batches),
+            epochs=epochs or self.recipe.epochs,
             cache=self._cache(tunable),
             memory=self._memory(tunable, trainable, total, work),
             latency=self._inference(plan) / self._whole_inference,

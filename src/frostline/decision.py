@@ -11,10 +11,11 @@ from frostline.card import plan_in_words
 from frostline.race import Entry, Race
 from frostline.runner.statistics import Difference, compare
 from frostline.tasks import Task
+from frostline.tasks.metrics import METRICS, TaskMetric
 
 _PRICES: Mapping[str, Callable[[Entry], float]] = {
     "cheapest": lambda entry: entry.proposal.cost.price,
-    "smallest": lambda entry: entry.proposal.cost.stored,
+    "smallest": lambda entry: entry.proposal.cost.size,
     "fastest": lambda entry: entry.proposal.cost.latency,
     "best": lambda entry: -entry.value,
 }
@@ -65,7 +66,8 @@ def decide(race: Race, task: Task, budget: Budget, *, depth: int, seed: int = 0)
         )
         for entry in final
     }
-    fine = [entry for entry in final if entry is best or against[entry.spec.id].is_non_inferior(budget.margin)]
+    margin = budget.margin_of(METRICS[metric])
+    fine = [entry for entry in final if entry is best or against[entry.spec.id].is_non_inferior(margin)]
     price = _PRICES[budget.goal]
     chosen = best if budget.goal == "best" else min(fine, key=lambda entry: (price(entry), -entry.value))
     cheaper = [entry for entry in final if price(entry) < price(best)]
@@ -74,7 +76,7 @@ def decide(race: Race, task: Task, budget: Budget, *, depth: int, seed: int = 0)
         best=best,
         against_best=against,
         good_enough=tuple(entry.spec.id for entry in fine),
-        why=tuple(_reasons(chosen, best, fine, cheaper, against, budget, metric, len(rows), depth)),
+        why=tuple(_reasons(chosen, best, fine, cheaper, against, budget, METRICS[metric], len(rows), depth)),
     )
 
 
@@ -85,11 +87,12 @@ def _reasons(
     cheaper: list[Entry],
     against: Mapping[str, Difference],
     budget: Budget,
-    metric: str,
+    metric: TaskMetric,
     rows: int,
     depth: int,
 ) -> list[str]:
-    plan = chosen.proposal.plan
+    plan, margin = chosen.proposal.plan, budget.margin_of(metric)
+    within = _points(margin) if metric.points == 100 else f"{margin:g}"
     said = [f"{chosen.name}: {plan_in_words(plan, depth)}."]
     if plan.because:
         said.append(f"Proposed by {chosen.proposal.origins}: {plan.because}.")
@@ -98,18 +101,16 @@ def _reasons(
     elif chosen is not best:
         gap = against[chosen.spec.id]
         said.append(
-            f"It is {GOALS[budget.goal]} of the {len(fine)} plans that are shown to be within {_points(budget.margin)} "
-            f"of the best one, {best.name}: {gap} points of {metric} on {rows:,} validation rows."
+            f"It is {GOALS[budget.goal]} of the {len(fine)} plans that are shown to be within {within} "
+            f"of the best one, {best.name}: {gap} points of {metric.name} on {rows:,} validation rows."
         )
-    elif len(fine) == 1 and any(against[entry.spec.id].high >= -budget.margin for entry in cheaper):
+    elif len(fine) == 1 and any(against[entry.spec.id].high >= -margin for entry in cheaper):
         said.append(
             f"It is the best on validation; {rows:,} rows are too few to show that any cheaper plan is within "
-            f"{_points(budget.margin)} of it, so it is taken. More validation rows, or a larger --margin, may show one."
+            f"{within} of it, so it is taken. More validation rows, or a larger --margin, may show one."
         )
     elif len(fine) == 1 and cheaper:
-        said.append(
-            f"It is the best on validation; every cheaper plan is shown to be more than {_points(budget.margin)} worse."
-        )
+        said.append(f"It is the best on validation; every cheaper plan is shown to be more than {within} worse.")
     else:
         said.append(f"It is the best on validation, and {GOALS[budget.goal]} of those that are good enough.")
     return said
@@ -118,12 +119,17 @@ def _reasons(
 def given_up(chosen: Entry, other: Entry, name: str, difference: Difference | None, metric: str) -> str:
     """What choosing one plan and not another costs and saves, in a sentence."""
     mine, theirs = chosen.proposal.cost, other.proposal.cost
-    quality = "" if difference is None else f"{difference} points of test {metric}; "
+    quality = "" if difference is None else f"{difference} points of {metric}; "
     return (
         f"against {name} {other.proposal.plan}: {quality}tuning takes {_share(mine.price, theirs.price)} its "
-        f"arithmetic, {mine.trainable:,} parameters train in place of {theirs.trainable:,}, a prediction takes "
-        f"{_share(mine.latency, theirs.latency)} its time"
+        f"arithmetic and took {_seconds(chosen.seconds)} in place of {_seconds(other.seconds)}, {mine.trainable:,} "
+        f"parameters train in place of {theirs.trainable:,}, a prediction takes {_share(mine.latency, theirs.latency)} "
+        "its time"
     )
+
+
+def _seconds(count: float) -> str:
+    return f"{count:.0f} s" if count >= 10 else f"{count:.1f} s"
 
 
 def _points(count: float) -> str:

@@ -12,7 +12,8 @@ from frostline.decision import Decision, as_json, given_up
 from frostline.proposals import Proposal
 from frostline.race import Entry, Race
 from frostline.records import FORMAT_VERSION, LayerScores
-from frostline.runner.statistics import Difference
+from frostline.runner.statistics import Difference, compare
+from frostline.tasks.metrics import METRICS
 from frostline.tuned import Tuned
 
 
@@ -74,22 +75,33 @@ class Run:
         others = [(test.entry, test.name, test.choice_minus_it) for test in self.tests]
         if not others:
             by_id = {entry.spec.id: entry for entry in self.race.final}
-            others = [(by_id[trial], name, None) for name, trial in self.race.baselines.items()]
+            others = [(by_id[trial], name, self._on_validation(by_id[trial]))
+                      for name, trial in self.race.baselines.items()]  # fmt: skip
+        where = "test" if self.tests else "validation"
         return tuple(
-            given_up(chosen, entry, name, difference, metric)
+            given_up(chosen, entry, name, difference, f"{where} {metric}")
             for entry, name, difference in others
             if entry is not chosen
         )
+
+    def _on_validation(self, other: Entry) -> Difference:
+        """How much better the choice is than another plan on the validation rows."""
+        task, chosen = self.tuned.task, self.decision.chosen
+        assert task.validation is not None  # noqa: S101 (a race needs one, and says so)
+        mine, theirs = (entry.result.predictions["validation"] for entry in (chosen, other))
+        rows, seed = task.validation, self.tuned.recipe.seed
+        return compare(rows.labels, mine, theirs, task.metrics[0], groups=rows.groups, seed=seed)
 
     def _repr_html_(self) -> str:
         from frostline.notebook import layer_stack, stack_html, tables_html
         from frostline.table import table_of
 
-        metric = self.tuned.task.metrics[0]
+        metric = METRICS[self.tuned.task.metrics[0]]
         rows = [
-            {"model": test.name, "plan": test.entry.name, f"test {metric}": f"{100 * test.metrics[metric]:.1f}",
-             "95% interval": f"{100 * test.low:.1f} to {100 * test.high:.1f}",
-             "choice minus it": str(test.choice_minus_it or "")}
+            {"model": test.name, "plan": test.entry.name,
+             f"test {metric.name}": metric.shown(test.metrics[metric.name]),
+             "95% interval": f"{metric.shown(test.low)} to {metric.shown(test.high)}",
+             metric.gap("choice minus it"): str(test.choice_minus_it or "")}
             for test in self.tests
         ]  # fmt: skip
         name = f"{self.scores.encoder['name']} on {self.scores.task['name']}: {self.decision.chosen.name}"

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from frostline.budget import Budget, within
+from frostline.budget import Budget, bargains, check_limits, within
 from frostline.calibration import calibrate
 from frostline.checkpoint import load_encoder
 from frostline.cost import Costs, Workload
@@ -21,9 +21,12 @@ from frostline.proposals import NEEDED_SCORES, Proposal, propose
 from frostline.records import FORMAT_VERSION, LayerScores, Recipe
 from frostline.scores import LAYER_SCORES
 from frostline.tasks import Task, load_task
+from frostline.tasks.splits import sample
 from frostline.train import Report
 from frostline.tuning import use_threads
 from frostline.workshop import Workshop
+
+_EXAMPLE = {"train": 2000, "validation": 1000, "test": 2000}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,18 +74,52 @@ def plan(
         allow_frostline_only: also plans whose models transformers alone cannot load.
         report: told how far things are.
     """
-    recipe = recipe or Recipe()
-    task = task if isinstance(task, Task) else load_task("movies" if task is None else task, seed=recipe.seed)
+    recipe, budget = recipe or Recipe(), budget or Budget()
+    if not isinstance(task, Task):
+        task = example_task(seed=recipe.seed) if task is None else load_task(task, seed=recipe.seed)
     encoder = encoder if isinstance(encoder, Encoder) else load_encoder(encoder)
     with use_threads(recipe.threads):
         recipe = replace(recipe, threads=torch.get_num_threads())
-        scores = measure_for_plans(encoder, task, recipe, report=report)
         load = workload(Workshop(encoder, task, max_length=recipe.max_length))
         costs = Costs(encoder.config, load, recipe)
-        costs.speed = calibrate(encoder, costs)
-        proposals, notes = propose(scores, costs, allow_frostline_only=allow_frostline_only, seed=recipe.seed)
-        kept, more = within(proposals, budget or Budget())
-    return Plans(scores=scores, proposals=tuple(kept), notes=(*notes, *more))
+        check_limits(costs, budget)
+        scores = measure_for_plans(encoder, task, recipe, report=report)
+        costs.speed = calibrate(encoder, costs, max_memory=budget.max_memory)
+        proposals, notes = plans_within(scores, costs, budget, allow_frostline_only=allow_frostline_only)
+    return Plans(scores=scores, proposals=tuple(proposals), notes=tuple(notes))
+
+
+def plans_within(
+    scores: LayerScores, costs: Costs, budget: Budget, *, allow_frostline_only: bool
+) -> tuple[list[Proposal], list[str]]:
+    """The plans of a race, cheapest first, and what was left out and why: those that a budget allows and are worth it.
+
+    Args:
+        scores: measured.
+        costs: with this machine's speed.
+        budget: limits and goal.
+        allow_frostline_only: also plans whose models transformers alone cannot load.
+    """
+    proposals, notes = propose(scores, costs, allow_frostline_only=allow_frostline_only, seed=costs.recipe.seed)
+    for rule in (within, bargains):
+        proposals, more = rule(proposals, budget)
+        notes += more
+    return proposals, notes
+
+
+def example_task(*, seed: int = 0, **given: Any) -> Task:
+    """A part of the embedded data, small enough for a first run of a few minutes.
+
+    Args:
+        seed: of the sample.
+        given: what else `load_task` is told.
+    """
+    task = load_task("movies", seed=seed, **given)
+    parts = {name: sample(task.splits[name], count, seed=seed) for name, count in _EXAMPLE.items()}
+    note = f"a sample of {', '.join(f'{len(part):,} {name}' for name, part in parts.items())} rows"
+    return replace(
+        task, train=parts["train"], validation=parts["validation"], test=parts["test"], notes=(*task.notes, note)
+    )
 
 
 def measure_for_plans(encoder: Encoder, task: Task, recipe: Recipe, *, report: Report | None = None) -> LayerScores:

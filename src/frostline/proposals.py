@@ -10,6 +10,7 @@ from frostline.cost import Cost
 from frostline.errors import OptionError
 from frostline.methods import METHODS
 from frostline.named_options import as_word
+from frostline.rates import typical_epochs
 from frostline.records import LayerScores, Plan
 from frostline.strategies import STRATEGIES
 
@@ -74,7 +75,10 @@ def propose(
     if not allow_frostline_only:  # before counting their costs, which takes a second each
         left = [plan for plan, _ in tried if not METHODS[plan.method].is_stock]
         tried = [(plan, sources) for plan, sources in tried if METHODS[plan.method].is_stock]
-    made = [_proposal(plan, sources, costs.of(plan)) for plan, sources in tried]
+    made = [
+        _proposal(plan, sources, costs.of(plan, epochs=typical_epochs(plan, costs.recipe.epochs)))
+        for plan, sources in tried
+    ]
     if not allow_frostline_only:
         left += [one.plan for one in made if not one.cost.stock]
         made = [one for one in made if one.cost.stock]
@@ -84,6 +88,8 @@ def propose(
                 f"{len(left)} plans whose models only Frostline can load ({names}) do not take part; "
                 "--allow-frostline-only lets them"
             )
+    if not made:
+        raise OptionError("no plan makes a model that transformers alone can load; say --allow-frostline-only")
     kept = [one for one in made if not any(_dominates(other, one, scores) for other in made if other is not one)]
     if len(kept) < len(made):
         notes.append(f"{len(made) - len(kept)} plans are left out: another one does more at no higher cost")
@@ -128,16 +134,15 @@ def _proposal(plan: Plan, sources: Sequence[str], cost: Cost) -> Proposal:
 
 
 def _dominates(better: Proposal, worse: Proposal, scores: LayerScores) -> bool:
-    """Whether nothing speaks for the worse one: it costs no less, and is known or bound to do no better."""
-    if not _is_no_dearer(better.cost, worse.cost):
+    """Whether nothing speaks for the worse one: it costs no less, and the probe says that it does no better.
+
+    Only heads alone are known before they are tuned; of other plans, none that tunes more costs less.
+    """
+    if better.plan.layers or worse.plan.layers or PROBE not in scores.scores:
         return False
-    if not better.plan.layers and not worse.plan.layers:
-        if PROBE not in scores.scores:
-            return False
-        mine, theirs = (scores[PROBE].values[one.plan.head] for one in (better, worse))
-        return mine is not None and theirs is not None and mine >= theirs
-    same_way = (better.plan.method, better.plan.head) == (worse.plan.method, worse.plan.head)
-    return same_way and bool(worse.plan.layers) and set(better.plan.layers) > set(worse.plan.layers)
+    mine, theirs = (scores[PROBE].values[one.plan.head] for one in (better, worse))
+    is_as_good = mine is not None and theirs is not None and mine >= theirs
+    return is_as_good and _is_no_dearer(better.cost, worse.cost)
 
 
 def _is_no_dearer(one: Cost, other: Cost) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from frostline.proposals import Proposal
-from frostline.rates import typical_rate
+from frostline.rates import typical_epochs, typical_rate
 from frostline.records import Recipe, TrialResult, TrialSpec
 from frostline.runner.trials import InProcess, make_spec
 from frostline.tasks.metrics import METRICS
@@ -23,7 +23,6 @@ _LEAST_ROWS = 100  # of a rung: below that, a comparison is a lottery
 _KEPT = 4  # one in so many goes on
 _IN_FINAL = 2  # besides the baselines
 _OTHER_RATES = (2.0,)  # times the usual rate; the best plan of the last but one rung tries them too
-_HEAD_ONLY_EPOCHS = 10  # times as many: a head alone learns slowly, and costs next to nothing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +65,6 @@ class Race:
     baselines: Mapping[str, str]  # what it is -> the trial's id in the last rung
     failed: tuple[str, ...]  # trials that diverged, a line each
     notes: tuple[str, ...]
-    seconds: float
 
     @property
     def final(self) -> tuple[Entry, ...]:
@@ -103,10 +101,10 @@ def race(
         executor: runs trials, and has the workshop and the store.
         proposals: the plans.
         recipe: epochs of the last rung, batch, seed and so on; its learning rate, if any, is every plan's.
-        deadline: when to stop starting trials, by `time.monotonic`; each rung tries its cheapest plans first.
+        deadline: when to stop starting trials, by `time.monotonic`; the first rung tries its cheapest plans first, the
+            others the most promising ones.
         tell: told after every trial.
     """
-    started = time.perf_counter()
     rounds = _Rounds(executor=executor, recipe=recipe, deadline=deadline, tell=tell)
     rungs = make_rungs(len(executor.workshop.task.train), recipe.epochs)
     runners = sorted(proposals, key=_price)
@@ -116,9 +114,12 @@ def race(
             break
         full = [one for one in runners if one.is_full]
         others = [one for one in runners if not one.is_full]
-        ranked = rounds.run(rung, others, try_rates=rungs[rung.number].share == 1)
+        is_last_but_one = rungs[rung.number].share == 1
+        if len(others) < 2:
+            continue  # nothing to compare
+        ranked = rounds.run(rung, others, try_rates=is_last_but_one)
         if ranked:
-            runners = sorted([*_survivors(ranked, rungs[rung.number].share), *full], key=_price)
+            runners = [*_survivors(ranked, rungs[rung.number].share), *full]
     if rounds.done and rounds.done[-1][0].rung.share < 1:
         rounds.notes.append("no plan was tried on the whole budget: the choice is among models that saw a part of it")
     return Race(
@@ -126,7 +127,6 @@ def race(
         baselines=_baselines(rounds.done[-1]) if rounds.done else {},
         failed=tuple(rounds.failed),
         notes=tuple(rounds.notes),
-        seconds=round(time.perf_counter() - started, 3),
     )
 
 
@@ -177,7 +177,7 @@ class _Rounds:
         """A plan's trial; nothing where it has failed."""
         metric = METRICS[self.executor.workshop.task.metrics[0]]
         spec = trial_of(self.executor, proposal, rung, self.recipe, factor)
-        (result,) = self.executor.run([spec], keep=rung.share == 1)
+        (result,) = self.executor.run([spec], keep=rung.share == 1 or self.deadline is not None)
         if result.status == "failed":
             self.failed.append(f"{proposal.plan} at {spec.recipe.learning_rate:g}: {result.reason}")
             return []
@@ -205,7 +205,7 @@ def trial_of(executor: InProcess, proposal: Proposal, rung: Rung, recipe: Recipe
     """
     workshop, plan = executor.workshop, proposal.plan
     rate = recipe.learning_rate or factor * rung.rate * typical_rate(plan, workshop.encoder.width)
-    epochs = rung.epochs * (1 if plan.layers else _HEAD_ONLY_EPOCHS)
+    epochs = typical_epochs(plan, rung.epochs)
     return make_spec(workshop, plan, replace(recipe, learning_rate=rate, epochs=epochs), train_rows=rung.train_rows)
 
 

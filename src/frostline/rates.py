@@ -1,4 +1,4 @@
-"""Learning rates to try: what paper 1 searched for each kind of plan."""
+"""How long and with which learning rates plans of a kind are trained: what suits them, and what paper 1 searched."""
 
 from __future__ import annotations
 
@@ -7,6 +7,14 @@ from frostline.records import Plan
 
 _ADAPTED = ("houlsby", "pfeiffer", "lora", "prefix")
 _FEW = 3  # layers; the paper's (b, L, L) plans tune at most so many, its (l*+1, L, L) plans more
+
+
+_HEAD_ONLY = 10  # times as many epochs: a head alone learns slowly, and costs next to nothing
+
+
+def typical_epochs(plan: Plan, epochs: int) -> int:
+    """How many epochs a race gives a plan where plans that tune layers have so many."""
+    return epochs if plan.layers else _HEAD_ONLY * epochs
 
 
 def typical_rate(plan: Plan, width: int) -> float:

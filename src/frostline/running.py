@@ -12,24 +12,23 @@ import shutil
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from frostline import folders
-from frostline.budget import Budget, bargains, fitting_time, within
+from frostline.budget import Budget, check_limits, fitting_time
 from frostline.calibration import Speed, calibrate
 from frostline.checkpoint import load_encoder
 from frostline.cost import Costs
 from frostline.decision import Decision, decide
 from frostline.encoder import Encoder
 from frostline.errors import DataError, OptionError
-from frostline.examples import frozen_at
 from frostline.export import save
 from frostline.found import Judged, Run
-from frostline.planning import measure_for_plans, workload
-from frostline.proposals import propose
+from frostline.planning import example_task, measure_for_plans, plans_within, workload
 from frostline.race import Entry, Race, Tell, race
 from frostline.records import LayerScores, Recipe
 from frostline.report import write_report
@@ -37,16 +36,15 @@ from frostline.runner.statistics import compare, interval
 from frostline.runner.store import Store
 from frostline.runner.trials import InProcess, guesses
 from frostline.tasks import Task, load_task
-from frostline.tasks.splits import sample
 from frostline.train import Report, judge
 from frostline.tuned import Tuned
 from frostline.tuning import use_threads
 from frostline.workshop import Workshop
 
 DEFAULT_OUTPUT = "frostline-run"
-_STORE, _IDENTITY, _SCORES, _SPEED = "store.sqlite", "run.json", "scores.json", "speed.json"
+_STORE, _IDENTITY, _SCORES, _SPEED, _SPENT = "store.sqlite", "run.json", "scores.json", "speed.json", "spent.json"
+_OVER = ".finished"  # what lay there while it ran, on its way out
 _CHOICE = "the choice"
-_EXAMPLE = {"train": 2000, "validation": 1000, "test": 2000}
 Announce = Callable[[str], None]
 
 
@@ -101,18 +99,9 @@ def run(
             announce=announce or (lambda line: None),
             tell=tell,
         )
+        check_limits(running.costs, budget)
         running.claim(overwrite=overwrite)
         return running.all()
-
-
-def example_task(*, seed: int = 0) -> Task:
-    """A part of the embedded data, small enough for a first run of a few minutes."""
-    task = load_task("movies", seed=seed)
-    parts = {name: sample(task.splits[name], count, seed=seed) for name, count in _EXAMPLE.items()}
-    note = f"a sample of {', '.join(f'{len(part):,} {name}' for name, part in parts.items())} rows"
-    return replace(
-        task, train=parts["train"], validation=parts["validation"], test=parts["test"], notes=(*task.notes, note)
-    )
 
 
 def check_task(task: Task) -> None:
@@ -136,6 +125,23 @@ class _Running:
     announce: Announce
     tell: Tell | None
 
+    @cached_property
+    def workshop(self) -> Workshop:
+        """The encoder and the task, with what is computed once for all trials."""
+        return Workshop(
+            self.encoder,
+            self.task,
+            max_length=self.recipe.max_length,
+            dtype=self.recipe.cache_dtype,
+            keep=self.cache,
+            report=self.report,
+        )
+
+    @cached_property
+    def costs(self) -> Costs:
+        """What plans cost."""
+        return Costs(self.encoder.config, workload(self.workshop), self.recipe)
+
     @property
     def place(self) -> Path:
         """Where everything lies until the run is over."""
@@ -151,14 +157,19 @@ class _Running:
             self.recipe.max_length,
             self.recipe.threads,
             self.recipe.seed,
+            self.encoder.device.type,
         ]
         identity = hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
         if overwrite:
             shutil.rmtree(self.place, ignore_errors=True)
+        shutil.rmtree(self.folder / _OVER, ignore_errors=True)
         known = _read_json(self.place / _IDENTITY)
+        if known is None and not (self.place / _STORE).exists():
+            shutil.rmtree(self.place, ignore_errors=True)  # a run that was stopped before it had begun
         if self.place.is_dir() and known != {"run": identity}:
             raise OptionError(
-                f"{self.folder}: holds a run that was stopped and had other data, model, metric, threads or seed; "
+                f"{self.folder}: holds a run that was stopped and had other data, model, metric, threads, device or "
+                "seed; "
                 "say --overwrite to start anew, or give another --output"
             )
         if known is not None:
@@ -168,37 +179,27 @@ class _Running:
 
     def all(self) -> Run:
         """Everything, from measuring to saving."""
-        clock = _Clock()
+        clock = _Clock(self.place / _SPENT)
+        workshop, costs = self.workshop, self.costs
         scores = self._measure()
         clock.lap("measuring")
-        workshop = Workshop(
-            self.encoder,
-            self.task,
-            max_length=self.recipe.max_length,
-            dtype=self.recipe.cache_dtype,
-            keep=self.cache,
-            report=self.report,
-        )
-        costs = Costs(self.encoder.config, workload(workshop), self.recipe)
         costs.speed = self._speed(costs)
-        proposals, notes = propose(scores, costs, allow_frostline_only=self.allow_frostline_only, seed=self.recipe.seed)
-        proposals, more = within(proposals, self.budget)
-        notes += more
-        proposals, more = bargains(proposals, self.budget)
-        notes += more
+        proposals, notes = plans_within(scores, costs, self.budget, allow_frostline_only=self.allow_frostline_only)
         clock.lap("planning")
         workshop.freeze(costs.frozen_at(one.plan for one in proposals), ["train", "validation"])
         clock.lap("frozen states")
         deadline = None
         if self.budget.minutes is not None:
             left = 60 * self.budget.minutes - clock.total
+            if left <= 0:
+                notes.append(f"--minutes {self.budget.minutes:g} are over before the race: the cheapest plan is taken")
             proposals, more = fitting_time(proposals, left)
             notes += more
             deadline = time.monotonic() + left
         for note in notes:
             self.announce(f"note: {note}")
         with Store(self.place / _STORE) as store:
-            executor = InProcess(workshop, store, report=self.report)
+            executor = InProcess(workshop, store, report=self.report, done=lambda spec, result: clock.note())
             found = race(executor, proposals, self.recipe, deadline=deadline, tell=self.tell)
             clock.lap("race")
             if not found.rungs:
@@ -236,25 +237,23 @@ class _Running:
         if known is not None:
             return Speed(**known)
         self.report("timing a few steps", 0, 1)
-        speed = calibrate(self.encoder, costs)
+        speed = calibrate(self.encoder, costs, max_memory=self.budget.max_memory)
         folders.write_json(self.place / _SPEED, asdict(speed))
         return speed
 
     def _test(self, executor: InProcess, found: Race, decision: Decision) -> tuple[list[Judged], Tuned]:
         """The choice and the baselines on the test rows, which are read here and nowhere else."""
         chosen, task = decision.chosen, self.task
-        tuned = executor.model(chosen.spec)
         if task.test is None:
-            return [], tuned
+            return [], executor.model(chosen.spec)
         by_id = {entry.spec.id: entry for entry in found.final}
         wanted = {_CHOICE: chosen, **{name: by_id[trial] for name, trial in found.baselines.items()}}
-        models = {entry.spec.id: executor.model(entry.spec) for entry in wanted.values() if entry is not chosen}
-        models[chosen.spec.id] = tuned
-        starts = [at for model in models.values() if (at := frozen_at(model.tunable)) is not None]
-        executor.workshop.freeze(starts, ["test"])
+        executor.workshop.freeze(self.costs.frozen_at(entry.proposal.plan for entry in wanted.values()), ["test"])
         outputs = {}
-        for trial, model in models.items():
-            outputs[trial] = executor.workshop.examples(model.tunable, "test").outputs(model.tunable)
+        each = {entry.spec.id: entry for entry in wanted.values()}
+        for entry in sorted(each.values(), key=lambda entry: entry is chosen):  # one in memory at a time
+            tuned = executor.model(entry.spec)
+            outputs[entry.spec.id] = executor.workshop.examples(tuned.tunable, "test").outputs(tuned.tunable)
         judged = [self._judge(name, entry, chosen, outputs) for name, entry in wanted.items()]
         tuned = replace(
             tuned,
@@ -298,24 +297,32 @@ class _Running:
             moved=[copies / _STORE],
             finish=write_report,
         )
-        shutil.rmtree(self.place, ignore_errors=True)
+        # Renamed first: stopped in the middle of removing, a finished run must not look like one to go on with.
+        self.place.rename(self.folder / _OVER)
+        shutil.rmtree(self.folder / _OVER, ignore_errors=True)
 
 
 class _Clock:
-    """Seconds by stage."""
+    """Seconds by stage, and in all: with those that a run took before it was stopped, which a file says."""
 
-    def __init__(self) -> None:
+    def __init__(self, file: Path) -> None:
         self.laps: dict[str, float] = {}
+        self._file, self._before = file, float(_read_json(file) or 0)
         self._started = self._last = time.perf_counter()
 
     def lap(self, name: str) -> None:
         now = time.perf_counter()
         self.laps[name] = round(now - self._last, 3)
         self._last = now
+        self.note()
+
+    def note(self) -> None:
+        """Take down how long it has been, for a run that is stopped here."""
+        folders.write_json(self._file, round(self.total, 3))
 
     @property
     def total(self) -> float:
-        return time.perf_counter() - self._started
+        return self._before + time.perf_counter() - self._started
 
 
 def _read_json(path: Path) -> Any:

@@ -24,6 +24,7 @@ from torch.utils.flop_counter import flop_registry
 from frostline.encoder import Encoder
 from frostline.examples import frozen_at
 from frostline.layout import Layout, group_sizes
+from frostline.methods import METHODS
 from frostline.noise import Noise
 from frostline.records import Plan
 from frostline.surgery import skip, truncate
@@ -144,6 +145,9 @@ class Counter:
         """The work of a plan."""
         training = self._training(plan)
         embed, lowest, layer, head = self._passes().T
+        added = 0 * layer
+        if not METHODS[plan.method].is_stock:  # what it adds is there when predicting, too
+            added = len(plan.layers) * (self._passes(plan)[:, 2] - layer)
 
         def through(layers: int) -> Numbers:
             found: Numbers = embed + (lowest + (layers - 1) * layer if layers else 0)
@@ -155,7 +159,7 @@ class Counter:
             backward=_amount(training[:, 1]),
             saved=_amount(training[:, 2]),
             one_layer=_amount(self._one_layer()),
-            inference=_amount(through(plan.head) + head),
+            inference=_amount(through(plan.head) + head + added),
         )
 
     def _training(self, plan: Plan) -> Numbers:
@@ -195,13 +199,20 @@ class Counter:
             self._known[key] = _solved(tunable, _count_step)
         return self._known[key]
 
-    def _passes(self) -> Numbers:
-        """Coefficients (terms, 4): operations without training of embeddings, lowest layer, another layer, head."""
-        if "passes" not in self._known:
-            depth = min(2, self._encoder.depth)
-            tunable = self._make(self._part(depth, True), Plan(layers=(), head=depth))
-            self._known["passes"] = _solved(tunable, _count_pass)
-        return self._known["passes"]
+    def _passes(self, like: Plan | None = None) -> Numbers:
+        """Coefficients (terms, 4): operations without training of embeddings, lowest layer, another layer, head.
+
+        Args:
+            like: a plan whose method all layers have; None for the encoder as it is.
+        """
+        depth = min(2, self._encoder.depth)
+        plan = Plan(layers=(), head=depth)
+        if like is not None:
+            plan = replace(Plan.span(1, depth, depth), method=like.method, options=like.options)
+        key = f"pass of {plan.identity()}"
+        if key not in self._known:
+            self._known[key] = _solved(self._make(self._part(depth, True), plan), _count_pass)
+        return self._known[key]
 
     def _cut(self, depth: int, from_bottom: bool) -> Encoder:
         """The lowest layers, or those above the first: that one may have more to it than the others."""

@@ -16,7 +16,7 @@ import pytest
 from rich.table import Table
 from tests.race_tools import SPEED, made_up_proposal, save_shallow, write_rows
 
-from frostline import running
+from frostline import planning, running
 from frostline.cli import run, screen
 from frostline.records import LayerScores, Plan
 from frostline.tasks import load_task
@@ -53,14 +53,14 @@ def finished(model, rows, tmp_path_factory, proposed):
     """The folder of a run, and what it printed."""
     folder = tmp_path_factory.mktemp("runs") / "run"
     out, err = io.StringIO(), io.StringIO()
-    propose = running.propose
+    propose = planning.propose
 
     def remember(*given, **options):
         proposed.append(propose(*given, **options))
         return proposed[0]
 
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        patch.setattr(running, "propose", remember)
+        patch.setattr(planning, "propose", remember)
         assert run(["run", rows, "--model", model, "--output", str(folder), *FLAGS]) == 0
     assert err.getvalue() == ""
     return folder, out.getvalue()
@@ -158,12 +158,30 @@ def test_a_budget_that_no_plan_fits_is_one_line_that_says_which_would_do(
         made_up_proposal(Plan.span(2, 2, 2), trainable=1234, latency=0.5),
     ]
     monkeypatch.setattr(running, "measure_for_plans", lambda *given, **options: scores)
-    monkeypatch.setattr(running, "calibrate", lambda *given: SPEED)
-    monkeypatch.setattr(running, "propose", lambda *given, **options: (proposals, []))
+    monkeypatch.setattr(running, "calibrate", lambda *given, **more: SPEED)
+    monkeypatch.setattr(planning, "propose", lambda *given, **options: (proposals, []))
     arguments = ["run", rows, "--model", model, "--output", str(tmp_path / "run"), "--max-trainable", "0.5k"]
     said = refused(capsys, *arguments)
-    assert "no plan fits: --max-trainable 500 excludes 2 of 2 plans, full fine-tuning among them" in said
+    assert "no plan fits: --max-trainable 500 excludes 2 of 2 heads alone, the cheapest plans" in said
+    assert "With --max-trainable 1130 there would be one" in said
+    said = refused(capsys, *arguments[:-1], "1200")
+    assert "no plan fits: --max-trainable 1200 excludes 2 of 2 plans, full fine-tuning among them" in said
     assert "With --max-trainable 1240 there would be one" in said
+
+
+@pytest.mark.parametrize("command", ["run", "plan"])
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--metric", "nonsense"], "nonsense"),
+        (["--validation", "/nope.csv"], "--validation: not with the preset movies"),
+        (["--text", "body"], "--text: not with the preset movies"),
+    ],
+    ids=["metric", "validation", "text"],
+)
+def test_flags_about_data_count_without_data_too(capsys, tmp_path, monkeypatch, command, flags, said):
+    monkeypatch.chdir(tmp_path)
+    assert said in refused(capsys, command, *flags)
 
 
 def test_what_is_wrong_with_the_folder_is_one_line_before_anything_is_read(finished, tmp_path, capsys):
@@ -225,7 +243,7 @@ def test_an_interrupted_run_says_how_to_go_on_and_the_same_command_then_finishes
     assert err == f"frostline: interrupted; the same command goes on with the run in {place}\n"
     recorded = count_trials(place / "checkpoints" / "store.sqlite")
 
-    monkeypatch.setattr(running, "propose", lambda *given, **options: proposed[0])
+    monkeypatch.setattr(planning, "propose", lambda *given, **options: proposed[0])
     assert run(arguments) == 0
     out, err = capsys.readouterr()
     assert err == ""

@@ -36,7 +36,12 @@ MaxLayers = Annotated[
     typer.Option("--max-layers", help="Layers that the saved model may have.", show_default="no limit"),
 ]
 Margin = Annotated[
-    float, typer.Option("--margin", help="Points of the metric that you are ready to give up for a cheaper plan.")
+    Optional[float],
+    typer.Option(
+        "--margin",
+        help="Points of the metric that you are ready to give up for a cheaper plan.",
+        show_default="1; none of mse",
+    ),
 ]
 Smallest = Annotated[
     bool, typer.Option("--smallest", help="Of the plans that are good enough, take the smallest model.")
@@ -62,7 +67,7 @@ def read(
     max_latency: str | None,
     max_memory: float | None,
     max_layers: int | None,
-    margin: float,
+    margin: float | None,
     smallest: bool,
     fastest: bool,
     best: bool,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -31,6 +32,9 @@ def command(
     max_latency: budgets.MaxLatency = None,
     max_memory: budgets.MaxMemory = None,
     max_layers: budgets.MaxLayers = None,
+    smallest: budgets.Smallest = False,
+    fastest: budgets.Fastest = False,
+    best: budgets.Best = False,
     allow_frostline_only: budgets.AllowFrostlineOnly = False,
     epochs: Annotated[int, typer.Option(help="Passes over the training rows.")] = 3,
     batch: Annotated[int, typer.Option(help="Rows per step.")] = 32,
@@ -51,22 +55,21 @@ def command(
         max_latency=max_latency,
         max_memory=max_memory,
         max_layers=max_layers,
-        margin=1.0,
-        smallest=False,
-        fastest=False,
-        best=False,
+        margin=None,
+        smallest=smallest,
+        fastest=fastest,
+        best=best,
     )
     with screen.starting():
         from frostline.checkpoint import load_encoder
         from frostline.device import use_device
-        from frostline.planning import plan
+        from frostline.planning import example_task, plan
         from frostline.records import Recipe
         from frostline.tasks import load_task
     recipe = Recipe(epochs=epochs, batch=batch, max_length=max_length, threads=threads, seed=seed)
     place = use_device(device, threads=threads)
     with screen.waiting("reading the data"):
-        task = load_task(
-            "movies" if source is None else source,
+        task = (example_task if source is None else partial(load_task, source))(
             text=text,
             text_pair=text_pair,
             label=label,
@@ -90,7 +93,7 @@ def command(
     console = screen.out()
     title = f"{encoder.name} ({encoder.depth} layers) on {task.name}, {epochs} epochs\n"
     console.print(title, style="bold", markup=False)
-    columns = ["plan", "trainable", "kept", "latency", "memory", "cache", "seconds", "from"]
+    columns = ["plan", "trainable", "saved", "latency", "memory", "cache", "seconds", "from"]
     console.print(screen.table(columns, [_line(one) for one in found.proposals], right=columns[1:-1]))
     console.print(
         "\n(bottom, top, head): those layers train and the head reads there; what lies above is dropped. Latency is "
@@ -106,7 +109,7 @@ def _line(one: Proposal) -> list[str]:
     return [
         one.name,
         f"{cost.trainable:,}",
-        f"{cost.total:,}",
+        f"{cost.stored:,}",
         f"{100 * cost.latency:.0f}%",
         f"{cost.memory / 1e6:,.0f} MB",
         f"{cost.cache / 1e6:,.0f} MB",

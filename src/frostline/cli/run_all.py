@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
@@ -42,7 +43,7 @@ def command(
     max_latency: budgets.MaxLatency = None,
     max_memory: budgets.MaxMemory = None,
     max_layers: budgets.MaxLayers = None,
-    margin: budgets.Margin = 1.0,
+    margin: budgets.Margin = None,
     smallest: budgets.Smallest = False,
     fastest: budgets.Fastest = False,
     best: budgets.Best = False,
@@ -51,7 +52,10 @@ def command(
     batch: Annotated[int, typer.Option(help="Rows per step.")] = 32,
     learning_rate: Annotated[
         Optional[float],
-        typer.Option(help="The learning rate of every plan.", show_default="a few that suit each plan"),
+        typer.Option(
+            help="The learning rate of every plan.",
+            show_default="what suits each plan, and twice that for the best one",
+        ),
     ] = None,
     cache: Annotated[bool, typer.Option("--cache/--no-cache", help="Keep frozen states on disk.")] = True,
     max_length: options.MaxLength = None,
@@ -83,8 +87,9 @@ def command(
         from frostline import folders
         from frostline.checkpoint import load_encoder
         from frostline.device import use_device
+        from frostline.planning import example_task
         from frostline.records import Recipe
-        from frostline.running import check_task, example_task, run
+        from frostline.running import check_task, run
         from frostline.tasks import load_task
     recipe = Recipe(
         learning_rate=learning_rate, epochs=epochs, batch=batch, max_length=max_length, threads=threads, seed=seed
@@ -94,22 +99,17 @@ def command(
         output, overwrite=overwrite, resume=(output / folders.CHECKPOINTS).is_dir() and not overwrite, is_run=True
     )
     with screen.waiting("reading the data"):
-        task = (
-            example_task(seed=seed)
-            if source is None
-            else load_task(
-                source,
-                text=text,
-                text_pair=text_pair,
-                label=label,
-                choices=choices,
-                kind=None if kind is None else kind.value,
-                data_dir=data_dir,
-                validation=validation,
-                test=test,
-                metric=metric,
-                seed=seed,
-            )
+        task = (example_task if source is None else partial(load_task, source))(
+            text=text,
+            text_pair=text_pair,
+            label=label,
+            choices=choices,
+            kind=None if kind is None else kind.value,
+            data_dir=data_dir,
+            validation=validation,
+            test=test,
+            metric=metric,
+            seed=seed,
         )
         check_task(task)
     with screen.waiting("loading the encoder"):
@@ -147,14 +147,18 @@ def _standing(rung: Rung, entries: Sequence[Entry], total: int) -> Table:
 
 
 def _race_table(entries: Sequence[Entry], *, chosen: str = "", gaps: dict[str, str] | None = None) -> Table:
-    metric = next(iter(entries[0].result.metrics["validation"])) if entries else "metric"
-    gap = ["minus the best (95%)"] if gaps else []
-    columns = ["", "plan", metric, *gap, "trainable", "latency", "seconds", "from"]
+    from frostline.tasks.metrics import METRICS
+
+    if not entries:
+        return screen.table(["plan"], [], right=[])
+    metric = METRICS[next(iter(entries[0].result.metrics["validation"]))]
+    gap = [metric.gap("minus the best (95%)")] if gaps else []
+    columns = ["", "plan", metric.name, *gap, "trainable", "latency", "seconds", "from"]
     lines = [
         [
             "▶" if entry.spec.id == chosen else "",
             entry.name,
-            f"{100 * entry.result.metrics['validation'][metric]:.1f}",
+            metric.shown(entry.result.metrics["validation"][metric.name]),
             *([gaps.get(entry.spec.id, "")] if gaps else []),
             f"{entry.proposal.cost.trainable:,}",
             f"{100 * entry.proposal.cost.latency:.0f}%",
@@ -163,11 +167,12 @@ def _race_table(entries: Sequence[Entry], *, chosen: str = "", gaps: dict[str, s
         ]
         for entry in entries
     ]
-    return screen.table(columns, lines, right=[metric, *gap, "trainable", "latency", "seconds"])
+    return screen.table(columns, lines, right=[metric.name, *gap, "trainable", "latency", "seconds"])
 
 
 def _show(found: Run) -> None:
     from frostline.card import how_to_load
+    from frostline.tasks.metrics import METRICS
 
     console = screen.out()
     encoder, task = found.scores.encoder, found.scores.task
@@ -186,18 +191,18 @@ def _show(found: Run) -> None:
     for line in found.given_up:
         console.print(f"- {line}", markup=False)
     if found.tests:
-        metric = found.tuned.task.metrics[0]
+        metric = METRICS[found.tuned.task.metrics[0]]
         lines = [
             [
                 test.name,
                 test.entry.name,
-                f"{100 * test.metrics[metric]:.1f}",
-                f"{100 * test.low:.1f} to {100 * test.high:.1f}",
+                metric.shown(test.metrics[metric.name]),
+                f"{metric.shown(test.low)} to {metric.shown(test.high)}",
                 str(test.choice_minus_it or ("" if test is found.tests[0] else "the same plan")),
             ]
             for test in found.tests
         ]
-        columns = ["test rows, read once", "plan", metric, "95% interval", "choice minus it"]
+        columns = ["test rows, read once", "plan", metric.name, "95% interval", metric.gap("choice minus it")]
         console.print()
         console.print(screen.table(columns, lines, right=columns[2:]))
     spent = ", ".join(f"{what} {seconds:.0f} s" for what, seconds in found.seconds.items())
@@ -207,5 +212,7 @@ def _show(found: Run) -> None:
     console.print(f"report:  {found.folder / 'report.html'}", markup=False, soft_wrap=True)
     is_stock = found.decision.chosen.proposal.cost.stock
     console.print(f"load it: {how_to_load(found.tuned, where, is_stock=is_stock)}", markup=False, soft_wrap=True)
+    for line in found.race.failed:
+        console.print(f"failed: {line}", markup=False)
     for note in found.notes[found.announced :]:
         console.print(f"note: {note}", style="dim", markup=False)

@@ -18,9 +18,11 @@ from frostline.report.opened import Opened, open_folder
 from frostline.report.page import Page, Section, render
 from frostline.report.run_figures import error_figures, hardest, plan_name, run_figures, tuned_figures
 from frostline.report.score_figures import score_figures
+from frostline.runner.statistics import Difference
 from frostline.strategies import STRATEGIES
 from frostline.studies import STUDIES
 from frostline.table import Table, table_of
+from frostline.tasks.metrics import METRICS, TaskMetric
 
 
 def write_report(folder: str | Path, path: str | Path | None = None) -> Path:
@@ -82,24 +84,25 @@ def _run(opened: Opened) -> Page:
 
 
 def _tests(run: Mapping[str, Any]) -> Table:
-    metric = run["task"]["metric"]
+    metric = METRICS[run["task"]["metric"]]
     entries = {entry["trial"]: entry for rung in run["race"] for entry in rung}
     costs = {plan_name(one["plan"]): one["cost"] for one in run["proposals"]}
     records = []
     for test in run["tests"]:
         plan = plan_name(entries[test["trial"]]["plan"]) if test["trial"] in entries else ""
         gap, cost = test["choice_minus_it"], costs.get(plan, {})
-        said = "" if gap is None else f"{gap['value']:+.1f} ({gap['low']:+.1f} to {gap['high']:+.1f})"
+        said = "" if gap is None else str(Difference(**gap))
         records.append(
-            {"model": test["name"], "plan": plan, f"{metric}, points": f"{100 * test['metrics'][metric]:.1f}",
-             "95% interval": f"{100 * test['low']:.1f} to {100 * test['high']:.1f}", "choice minus it": said,
+            {"model": test["name"], "plan": plan, _column(metric): metric.shown(test["metrics"][metric.name]),
+             "95% interval": f"{metric.shown(test['low'])} to {metric.shown(test['high'])}",
+             metric.gap("choice minus it"): said,
              "trainable": cost.get("trainable"), "latency": _percent(cost.get("latency"))}
         )  # fmt: skip
     return table_of("tests", "", records)
 
 
 def _rung(run: Mapping[str, Any], number: int) -> Table:
-    metric, rung = run["task"]["metric"], run["race"][number]
+    metric, rung = METRICS[run["task"]["metric"]], run["race"][number]
     against = run["decision"]["against_best"]
     costs = {plan_name(one["plan"]): one["cost"] for one in run["proposals"]}
     records = []
@@ -107,19 +110,23 @@ def _rung(run: Mapping[str, Any], number: int) -> Table:
         name = plan_name(entry["plan"])
         gap, cost = against.get(entry["trial"]), costs.get(name, {})
         record = {"plan": ("▶ " if entry["trial"] == run["decision"]["chosen"] else "") + name,
-                  f"{metric}, points": round(100 * entry["validation"][metric], 1)}  # fmt: skip
+                  _column(metric): metric.shown(entry["validation"][metric.name])}  # fmt: skip
         if number == len(run["race"]) - 1:
-            record["minus the best"] = (
-                "" if gap is None else f"{gap['points']:+.1f} ({gap['low']:+.1f} to {gap['high']:+.1f})"
+            record[metric.gap("minus the best")] = (
+                "" if gap is None else str(Difference(value=gap["points"], low=gap["low"], high=gap["high"]))
             )
         record |= {"learning rate": f"{entry['learning_rate']:g}", "trainable": cost.get("trainable"),
                    "latency": _percent(cost.get("latency")), "seconds": round(entry["seconds"], 1),
                    "proposed by": ", ".join(dict.fromkeys(one.split(":")[0] for one in entry["sources"])),
                    "because": entry["plan"]["because"]}  # fmt: skip
         records.append(record)
-    epochs = rung[0]["epochs"]
+    epochs = min(entry["epochs"] for entry in rung)  # a head alone has more
     title = f"Round {number + 1}: {rung[0]['train_rows']:,} training rows, {epochs} epoch{'' if epochs == 1 else 's'}"
     return table_of("round", title, records)
+
+
+def _column(metric: TaskMetric) -> str:
+    return f"{metric.name}, points" if metric.points == 100 else metric.name
 
 
 def _proposers(run: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -223,7 +230,7 @@ def _tuned(opened: Opened) -> Page:
     result = opened.result
     plan, depth = Plan.from_json(result["plan"]), int(result["encoder"]["layers"])
     records = [
-        {"split": split, **{name: round(100 * value, 2) for name, value in metrics.items()}}
+        {"split": split, **{name: METRICS[name].shown(value) for name, value in metrics.items()}}
         for split, metrics in result["metrics"].items()
     ]
     learning = [figure for figure in tuned_figures(opened) if figure.name == "learning"]

@@ -11,6 +11,8 @@ from frostline.charts.draw import as_spec, bars, lines, scatter, tooltips
 from frostline.charts.theme import BLUE, GREY, RED, SEQUENTIAL
 from frostline.records import Plan
 from frostline.report.opened import Opened
+from frostline.runner.statistics import Difference
+from frostline.tasks.metrics import METRICS
 
 _MOST_CLASSES = 40  # beyond it a matrix of classes is a carpet
 
@@ -21,26 +23,36 @@ def run_figures(opened: Opened) -> list[Figure]:
     return [figure for figure in found if figure.rows]
 
 
+def _scale(metric: str) -> tuple[float, str]:
+    """Times what the metric is drawn, and what its axis says of that."""
+    points = METRICS[metric].points
+    return points, " in points" if points == 100 else ""
+
+
 # The tests and the race ----------------------------------------------------------------------------------------------
 
 
 def _tests(opened: Opened) -> list[Figure]:
     """The choice and the baselines on the test rows."""
     run, metric = opened.run, opened.run["task"]["metric"]
+    scale, unit = _scale(metric)
     rows = [
-        {"model": test["name"], metric: 100 * test["metrics"][metric], "low": 100 * test["low"],
-         "high": 100 * test["high"]}
+        {"model": test["name"], metric: scale * test["metrics"][metric], "low": scale * test["low"],
+         "high": scale * test["high"]}
         for test in run["tests"]
     ]  # fmt: skip
     if not rows:
         return []
     full = next((test for test in run["tests"] if test["name"] == "full fine-tuning" and test["choice_minus_it"]), None)
-    title = f"The choice reaches {rows[0][metric]:.1f} points of {metric} on the test rows"
+    reached = METRICS[metric].shown(run["tests"][0]["metrics"][metric])
+    title = f"The choice reaches {reached} points of {metric} on the test rows"
+    if not unit:
+        title = f"The choice has a {metric} of {reached} on the test rows"
     if full is not None:
-        gap = full["choice_minus_it"]
-        title += f", {gap['value']:+.1f} ({gap['low']:+.1f} to {gap['high']:+.1f}) against full fine-tuning"
+        title += f", {Difference(**full['choice_minus_it'])} against full fine-tuning"
+        title += "" if METRICS[metric].higher_is_better else " (+ is better)"
     colours = {test["name"]: RED if place == 0 else GREY for place, test in enumerate(run["tests"])}
-    spec = bars(rows, "model", metric, x_title="", y_title=f"{metric} in points, 95% intervals over test rows",
+    spec = bars(rows, "model", metric, x_title="", y_title=f"{metric}{unit}, 95% intervals over test rows",
                 interval=("low", "high"), colour="model", colours=colours)  # fmt: skip
     return [Figure(name="tests", title=title, alt=f"Bars of test {metric} of the choice and the baselines", spec=spec,
                    rows=tuple(rows))]  # fmt: skip
@@ -55,6 +67,7 @@ def plan_name(plan: Mapping[str, Any]) -> str:
 def race_rows(opened: Opened) -> list[dict[str, Any]]:
     """Every plan that was tried on the whole budget, once, with what it costs."""
     run, metric = opened.run, opened.run["task"]["metric"]
+    scale, gain = _scale(metric)[0], METRICS[metric].gain
     costs = {plan_name(one["plan"]): one["cost"] for one in run["proposals"]}
     chosen = run["decision"]["chosen"]
     best: dict[str, dict[str, Any]] = {}
@@ -62,19 +75,20 @@ def race_rows(opened: Opened) -> list[dict[str, Any]]:
         name = plan_name(entry["plan"])
         row = {
             "plan": name,
-            "validation": 100 * entry["validation"][metric],
+            "validation": scale * entry["validation"][metric],
             "seconds": entry["seconds"],
             "trainable": costs.get(name, {}).get("trainable"),
             "latency": costs.get(name, {}).get("latency"),
             "role": "chosen" if entry["trial"] == chosen else "tried",
             "because": entry["plan"]["because"],
         }
-        if name not in best or row["validation"] > best[name]["validation"] or row["role"] == "chosen":
+        if name not in best or gain * (row["validation"] - best[name]["validation"]) > 0 or row["role"] == "chosen":
             best[name] = row
     rows = list(best.values())
     for row in rows:
         row["on_front"] = not any(
-            other["validation"] >= row["validation"] and other["seconds"] < row["seconds"] for other in rows
+            gain * (other["validation"] - row["validation"]) >= 0 and other["seconds"] < row["seconds"]
+            for other in rows
         )
     return rows
 
@@ -83,15 +97,17 @@ def _race(opened: Opened) -> list[Figure]:
     rows, metric = race_rows(opened), opened.run["task"]["metric"]
     if not rows:
         return []
-    best = max(rows, key=lambda row: row["validation"])
+    judged, unit = METRICS[metric], _scale(metric)[1]
+    best = max(rows, key=lambda row: judged.gain * row["validation"])
     chosen = next((row for row in rows if row["role"] == "chosen"), best)
     if chosen is best:
         title = f"{chosen['plan']} is the best of {len(rows)} plans on validation"
     else:
         share = chosen["seconds"] / best["seconds"]
-        below = best["validation"] - chosen["validation"]
-        title = f"{chosen['plan']} takes {share:.0%} of the time of {best['plan']}, {below:.1f} points below it"
-    spec = scatter(rows, "seconds", "validation", x_title="seconds of tuning", y_title=f"validation {metric} in points",
+        behind = abs(best["validation"] - chosen["validation"])
+        how = f"{behind:.1f} points below it" if unit else f"{behind:.3g} worse"
+        title = f"{chosen['plan']} takes {share:.0%} of the time of {best['plan']}, {how}"
+    spec = scatter(rows, "seconds", "validation", x_title="seconds of tuning", y_title=f"validation {metric}{unit}",
                    colour="role", colour_title="", colours={"chosen": RED, "tried": BLUE}, label="plan",
                    joined="on_front")  # fmt: skip
     return [
@@ -131,7 +147,7 @@ def tuned_figures(opened: Opened) -> list[Figure]:
 
 def _epochs(plan: str, history: Sequence[Mapping[str, Any]], metric: str) -> list[dict[str, Any]]:
     """A row for each evaluation and each of what was found then."""
-    names = {f"validation_{metric}": (f"validation {metric}", 100), "loss": ("training loss", 1),
+    names = {f"validation_{metric}": (f"validation {metric}", _scale(metric)[0]), "loss": ("training loss", 1),
              "validation_loss": ("validation loss", 1)}  # fmt: skip
     return [
         {"plan": plan, "epoch": record["epoch"], "what": what, "value": scale * record[key]}
@@ -158,12 +174,14 @@ def learning_figures(rows: Sequence[Row], metric: str) -> list[Figure]:
 
 
 def _learnt(rows: Sequence[Row], what: str) -> str:
+    metric = METRICS[what.split()[-1]]
     mine = [row for row in rows if row["what"] == what]
     if not mine:
         return "The training loss over epochs"
-    best = max(mine, key=lambda row: float(row["value"]))
+    best = max(mine, key=lambda row: metric.gain * float(row["value"]))
     last = max(row["epoch"] for row in mine if row["plan"] == best["plan"])
-    return f"{best['plan']} is best after epoch {best['epoch']:g} of {last:g}: {best['value']:.1f} points on validation"
+    value = f"{best['value']:.1f} points" if _scale(metric.name)[1] else f"a {metric.name} of {best['value']:.4g}"
+    return f"{best['plan']} is best after epoch {best['epoch']:g} of {last:g}: {value} on validation"
 
 
 # Errors --------------------------------------------------------------------------------------------------------------

@@ -33,7 +33,8 @@ class Difference:
         return self.low > -margin
 
     def __str__(self) -> str:
-        return f"{self.value:+.1f} ({self.low:+.1f} to {self.high:+.1f})"
+        digits = 1 if max(abs(self.low), abs(self.high)) >= 0.1 or self.low == self.high else 3
+        return f"{self.value:+.{digits}f} ({self.low:+.{digits}f} to {self.high:+.{digits}f})"
 
 
 def compare(
@@ -92,7 +93,7 @@ def compare_means(
     truth = np.asarray(labels)
     pairs = [(np.asarray(one), np.asarray(other)) for one, other in zip(ones, others, strict=True)]
     judge = METRICS[metric]
-    sign = 100 if judge.higher_is_better else -100
+    sign = judge.gain
     value = sign * float(np.mean([judge(truth, one) - judge(truth, other) for one, other in pairs]))
     if all(np.array_equal(one, other) for one, other in pairs):
         return Difference(value=0.0, low=0.0, high=0.0)

@@ -37,7 +37,7 @@ def judged_split(task: Task) -> tuple[str, Split]:
 def in_points(task: Task, metrics: Mapping[str, float]) -> float:
     """The deciding metric in points of a hundred, the higher the better."""
     metric = METRICS[task.metrics[0]]
-    return (100 if metric.higher_is_better else -100) * metrics[metric.name]
+    return metric.gain * metrics[metric.name]
 
 
 def quality(point: Measured, task: Task) -> float:
@@ -65,7 +65,7 @@ def majority(task: Task) -> float:
     """What always saying the most frequent answer of the training rows gives on the test rows, in points."""
     _, rows = judged_split(task)
     metric = METRICS[task.metrics[0]]
-    return (100 if metric.higher_is_better else -100) * metric(rows.labels, _constant(task, len(rows)))
+    return metric.gain * metric(rows.labels, _constant(task, len(rows)))
 
 
 def is_informative(task: Task, points: Sequence[Measured]) -> bool:

@@ -25,13 +25,24 @@ IMBALANCE = 3
 
 @dataclass(frozen=True, kw_only=True)
 class TaskMetric:
-    """A named way to judge predictions; call it with labels and predictions."""
+    """A named way to judge predictions; call it with labels and predictions.
+
+    Args:
+        name: of the metric.
+        summary: what it says, in a line.
+        kinds: of tasks that it makes sense for.
+        higher_is_better: or lower.
+        binary_only: whether there may be no more than two classes.
+        points: how many points a value of 1 is; what is no share or correlation counts in its own units.
+        function: of labels and predictions.
+    """
 
     name: str
     summary: str
     kinds: tuple[Kind, ...]
     higher_is_better: bool
     binary_only: bool
+    points: float
     function: Callable[[Numbers, Numbers], float]
 
     def __call__(self, labels: Sequence[float] | Numbers, predictions: Sequence[float] | Numbers) -> float:
@@ -45,6 +56,19 @@ class TaskMetric:
             raise ValueError(f"{self.name}: labels or predictions hold values that are not finite")
         return float(self.function(truth, guess))
 
+    @property
+    def gain(self) -> float:
+        """Times the value: points, the more the better."""
+        return self.points if self.higher_is_better else -self.points
+
+    def shown(self, value: float) -> str:
+        """The value as tables show it: in points with a digit, or in its own units with four."""
+        return f"{self.points * value:.1f}" if self.points == 100 else f"{value:.4g}"
+
+    def gap(self, column: str) -> str:
+        """The column of a difference of two models: the first minus the second where higher is better."""
+        return column if self.higher_is_better else f"{column} (+ is better)"
+
 
 METRICS: Registry[TaskMetric] = Registry("task metric")
 
@@ -53,7 +77,7 @@ _Function = Callable[["Numbers", "Numbers"], float]
 
 
 def task_metric(
-    *, kinds: tuple[Kind, ...], higher_is_better: bool = True, binary_only: bool = False
+    *, kinds: tuple[Kind, ...], higher_is_better: bool = True, binary_only: bool = False, points: float = 100
 ) -> Callable[[_Function], TaskMetric]:
     """Register a function of (labels, predictions) under its own name; its docstring's first line is the summary."""
 
@@ -68,6 +92,7 @@ def task_metric(
             kinds=kinds,
             higher_is_better=higher_is_better,
             binary_only=binary_only,
+            points=points,
             function=function,
         )
         return METRICS.add(name, metric)
@@ -146,7 +171,7 @@ def r2(labels: Numbers, predictions: Numbers) -> float:
     return 0.0 if len(labels) < 2 else float(r2_score(labels, predictions))
 
 
-@task_metric(kinds=("regression",), higher_is_better=False)
+@task_metric(kinds=("regression",), higher_is_better=False, points=1)
 def mse(labels: Numbers, predictions: Numbers) -> float:
     """The mean squared difference between labels and predictions; lower is better."""
     from sklearn.metrics import mean_squared_error
