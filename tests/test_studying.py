@@ -11,16 +11,20 @@ import subprocess
 import sys
 import time
 from contextlib import closing
+from dataclasses import replace
 
 import pytest
 from tests.race_tools import write_rows
 from tests.studies.study_tools import run_quickly, save_tiny
 
+from frostline import studying
 from frostline.errors import OptionError, UserError
 from frostline.records import TrialResult
 from frostline.results import read_tables, read_trials, write_trials
 from frostline.runner.executors import Here
 from frostline.runner.materials import Bench
+from frostline.studying import study
+from frostline.tasks import load_task
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +39,7 @@ def test_the_folder_holds_the_specification_trials_tables_and_where_it_comes_fro
     asked = json.loads((found.folder / "study.json").read_text())
     assert (asked["study"], asked["seeds"], asked["options"]["step"]) == ("freeze", 2, 3)
     assert json.loads((found.folder / "frostline.json").read_text())["kind"] == "study"
-    assert [table.name for table in read_tables(found.folder)] == ["quality", "share"]
+    assert [table.name for table in read_tables(found.folder)] == ["quality", "share", "parameters"]
     assert tuple(read_tables(found.folder)) == found.tables
     assert len(read_trials(found.folder).rows) == len({point.spec.id for point in found.points})
     assert not (found.folder / "trials").exists()  # what trials keep while they run is gone
@@ -161,10 +165,12 @@ def test_failed_trials_are_counted_said_and_run_again_only_where_that_is_asked(f
 
     given = {"encoders": [str(folder / "tiny")], "tasks": [str(folder / "letters.csv")]}
     found = run_quickly("freeze", tmp_path, executor=failing(False), **given)
-    assert len(found.failed) == 1  # of the other seed, nothing can follow from a full tuning that failed
-    assert "seed 1: the loss is nan" in found.failed[0]
+    assert len(found.failed) == 2  # full tuning with seed 1, and what starts from its learning rate
+    assert all("seed 1: the loss is nan" in line for line in found.failed)
     rows = found.tables[0].records()
-    assert [row["failed"] for row in rows] == [0] * len(rows)
+    assert [(row["seeds"], row["failed"]) for row in rows] == [(1, 1)] * len(rows)
+    for table in found.tables:
+        assert any("2 of 4 trials failed and are left out" in note for note in table.notes)
     again = run_quickly("freeze", tmp_path, executor=failing(True), **given)
     assert made[-1].ran == []
     assert again.failed == found.failed
@@ -173,11 +179,47 @@ def test_failed_trials_are_counted_said_and_run_again_only_where_that_is_asked(f
     assert len(made[-1].ran) == len({point.spec.id for point in mended.points if point["seed"] == 1})
 
 
+def test_plans_are_not_chosen_by_rows_that_no_trial_may_train_on(finished, tmp_path, monkeypatch):
+    _, folder = finished
+    seen = []
+    measure = studying.measure
+
+    def remember(encoder, task, **options):
+        seen.append(len(task.train))
+        return measure(encoder, task, **options)
+
+    monkeypatch.setattr(studying, "measure", remember)
+    given = {"encoders": [str(folder / "tiny")], "tasks": [str(folder / "letters.csv")]}
+    study("surgical", output=tmp_path / "surgical", quick=True, rows=20, recipe={"epochs": 1}, estimate=False,
+          cache=False, **given)  # fmt: skip
+    assert seen == [20]
+
+
+def test_a_file_that_was_being_written_when_a_study_was_killed_does_not_matter(finished, tmp_path):
+    _, folder = finished
+    (tmp_path / "freeze").mkdir()
+    (tmp_path / "freeze" / ".study.json.123").write_text("{")
+    given = {"encoders": [str(folder / "tiny")], "tasks": [str(folder / "letters.csv")]}
+    assert run_quickly("freeze", tmp_path, **given).failed == ()
+
+
+def test_a_task_without_test_rows_is_judged_on_validation(finished, tmp_path):
+    _, folder = finished
+    task = replace(load_task(str(folder / "letters.csv")), test=None)
+    found = run_quickly("freeze", tmp_path, encoders=[str(folder / "tiny")], tasks=[task])
+    assert found.failed == ()
+    for point in found.points:
+        assert set(point.result.predictions) == {"validation"}
+
+
 def test_the_paper_protocol_is_labelled_optimistic(finished, tmp_path):
     _, folder = finished
     given = {"encoders": [str(folder / "tiny")], "tasks": [str(folder / "letters.csv")]}
     found = run_quickly("freeze", tmp_path, protocol="paper", **given)
-    assert any("optimistic" in note for note in found.tables[0].notes)
+    for table in found.tables:
+        assert any("optimistic" in note for note in table.notes)
+    with pytest.raises(OptionError, match="letters: is loaded already; say protocol 'paper' when loading it"):
+        run_quickly("freeze", tmp_path, protocol="paper", **{**given, "tasks": [load_task(given["tasks"][0])]})
     for point in found.points:
         assert point.result.metrics["validation"] == point.result.metrics["test"]
 
@@ -187,7 +229,7 @@ def test_it_says_how_many_trials_and_how_long_before_it_starts(finished, tmp_pat
     said = []
     given = {"encoders": [str(folder / "tiny")], "tasks": [str(folder / "letters.csv")]}
     run_quickly("freeze", tmp_path, estimate=True, announce=said.append, **given)
-    assert said[0].startswith("2 of 2 trials to run: about ")
+    assert said[0].startswith("2 of 2 trials to run, 2 will follow from their results: about ")
     assert " to " in said[0].split("about ")[1]
 
 

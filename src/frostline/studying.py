@@ -27,8 +27,10 @@ from frostline.runner.expected import expected_seconds, in_words
 from frostline.runner.materials import Bench, Materials
 from frostline.runner.store import Store
 from frostline.studies import STUDIES, Ask, Measured, Point, Study
+from frostline.studies.tables import notes_on_all
 from frostline.table import Table
 from frostline.tasks import Task, load_task, sample
+from frostline.workshop import Workshop
 
 SPECIFICATION, TABLES, SCORES, TRIALS, _LOCK = "study.json", "tables", "scores", "trials", ".lock"
 PROGRESS = "progress.json"
@@ -100,7 +102,7 @@ def study(
         protocol: 'held-out' selects on validation and reads the test rows once; 'paper' selects on the test rows.
         margin: points of the metric that count as little to lose, in the tables.
         data_dir: the folder with official files, for presets.
-        workers: processes that run trials.
+        workers: processes that run trials; 0 where the executor decides.
         executor: runs the trials in place of processes on this machine.
         retry_failed: run trials again that have failed.
         cache: keep frozen states on disk.
@@ -125,7 +127,7 @@ def study(
     loaded = [one if isinstance(one, Encoder) else load_encoder(one, device=device) for one in encoders]
     _refuse_twins([encoder.revision for encoder in loaded], "encoder")
     folder = Path(output) if output is not None else Path(f"frostline-study-{name}")
-    base = Recipe(**{"threads": 1, **chosen.recipe, **(recipe or {})})
+    base = Recipe(**{"threads": 1, **chosen.recipe, **(chosen.quick_recipe if quick else {}), **(recipe or {})})
     materials = Materials(
         encoders={one.revision: _source(given, one) for given, one in zip(encoders, loaded, strict=True)},
         tasks={task.fingerprint: task for task in loaded_tasks},
@@ -143,6 +145,7 @@ def study(
         rows=QUICK_ROWS if quick and rows is None else rows,
         recipe=base,
         margin=margin,
+        given=frozenset([*(recipe or {}), *(["seeds"] if quick or seeds is not None else [])]),
         workers=workers,
         estimate=estimate,
         tell=tell,
@@ -173,6 +176,7 @@ class _Going:
     rows: int | None
     recipe: Recipe
     margin: float
+    given: frozenset[str]
     workers: int
     estimate: bool
     tell: Callable[[str], None]
@@ -216,6 +220,7 @@ class _Going:
                 known=store.get,
                 scores=self._scores,
                 margin=self.margin,
+                given=self.given,
             )
             retried = False
             while True:
@@ -225,10 +230,11 @@ class _Going:
                 missing = [spec for spec in specs.values() if _is_missing(store.get(spec), again)]
                 if not missing:
                     break
-                self._run(store, missing, len(specs), executor)
+                self._run(store, missing, len(specs), executor, self._later(ask, specs))
                 retried = True
             measured = tuple(_measured(point, store) for point in points)
-            tables = tuple(self.study.tables(ask, measured))
+            more = notes_on_all(ask, measured)
+            tables = tuple(replace(table, notes=(*table.notes, *more)) for table in self.study.tables(ask, measured))
         self._write(tables)
         shutil.rmtree(self.folder / TRIALS, ignore_errors=True)
         (self.folder / PROGRESS).unlink(missing_ok=True)
@@ -239,10 +245,29 @@ class _Going:
         ]
         return Studied(name=self.study.name, folder=self.folder, points=measured, tables=tables, failed=tuple(said))
 
-    def _run(self, store: Store, missing: Sequence[TrialSpec], total: int, executor: Executor) -> None:
+    def _later(self, ask: Ask, now: Mapping[str, TrialSpec]) -> list[TrialSpec]:
+        """The trials that will follow from the results of these, as if the first of each choice were the best."""
+
+        def known(spec: TrialSpec) -> TrialResult:
+            names = spec.task["metrics"].split(",")
+            made_up = TrialResult(status="done", metrics={"validation": dict.fromkeys(names, 0.0)})
+            return ask.known(spec) or made_up
+
+        found = {point.spec.id: point.spec for point in self.study.trials(replace(ask, known=known), **self.options)}
+        return [spec for name, spec in found.items() if name not in now]
+
+    def _run(
+        self,
+        store: Store,
+        missing: Sequence[TrialSpec],
+        total: int,
+        executor: Executor,
+        later: Sequence[TrialSpec],
+    ) -> None:
         done = total - len(missing)
         started, before = time.monotonic(), done
-        self.tell(f"{len(missing)} of {total} trials to run{self._expected(missing)}")
+        follow = f", {len(later)} will follow from their results" if later else ""
+        self.tell(f"{len(missing)} of {total} trials to run{follow}{self._expected([*missing, *later])}")
         self.progress(done, total, None, None)
         folders.write_json(self.folder / PROGRESS, {"done": done, "total": total, "seconds_left": None})
 
@@ -261,15 +286,20 @@ class _Going:
             return ""
         encoders = {one.revision: one for one in self.encoders}
         found = expected_seconds(specs, encoders, {task.fingerprint: task for task in self.tasks})
-        return f": {in_words(*found, workers=min(self.workers, len(specs)))}"
+        words = in_words(*found, workers=max(1, min(self.workers, len(specs))))
+        return f": {words}" if self.workers else f": {words} of computing on a machine like this one"
 
     def _scores(self, encoder: Encoder, task: Task, names: Sequence[str]) -> LayerScores:
         """Measured once for the study: what plans depend on must not change when it is gone on with."""
-        said = json.dumps([encoder.revision, task.fingerprint, sorted(names), self.recipe.max_length])
+        few = self.rows is not None and self.rows < len(task.train)
+        asked = [encoder.revision, task.fingerprint, sorted(names), self.recipe.max_length]
+        said = json.dumps([*asked, *([self.rows] if few else [])])
         place = self.folder / SCORES / f"{hashlib.sha256(said.encode()).hexdigest()[:16]}.json"
         if place.exists():
             return LayerScores.from_json(json.loads(place.read_text(encoding="utf-8")))
         self.tell(f"measuring {', '.join(names)} of {encoder.name} on {task.name}")
+        if few:  # no plan is chosen by rows that no trial may train on
+            task = replace(task, train=task.train.take(Workshop(encoder, task).some_rows(self.rows or 0, seed=0)))
         found = measure(encoder, task, scores=list(names), similarity=False, uncertainty=False,
                         max_length=self.recipe.max_length)  # fmt: skip
         place.parent.mkdir(exist_ok=True)
@@ -297,6 +327,8 @@ def _measured(point: Point, store: Store) -> Measured:
 
 
 def _task(given: Task | str | Path, *, protocol: str, data_dir: str | Path | None, quick: bool) -> Task:
+    if isinstance(given, Task) and protocol != "held-out":
+        raise OptionError(f"{given.name}: is loaded already; say protocol {protocol!r} when loading it")
     task = given if isinstance(given, Task) else load_task(given, protocol=protocol, data_dir=data_dir)  # type: ignore[arg-type]
     if task.validation is None:
         raise DataError(f"{task.name}: has no validation rows, and studies choose on them")
@@ -350,7 +382,8 @@ def _claimed(folder: Path) -> Iterator[None]:
     if folder.exists() and not folder.is_dir():
         raise OptionError(f"{folder}: is a file; give another --output")
     is_study = (folder / SPECIFICATION).exists() or not folder.exists()
-    if not is_study and any(one.name != _LOCK for one in folder.iterdir()):
+    # Names with a dot are a lock's, or a file's that was being written when a study was killed.
+    if not is_study and any(not one.name.startswith(".") for one in folder.iterdir()):
         raise OptionError(f"{folder}: is no study's folder, and not empty; give another --output")
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / _LOCK).open("w") as lock:

@@ -46,7 +46,7 @@ def test_json_is_one_object_with_the_tables(arguments, capsys):
     assert run([*arguments, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["study"], found["trials"], found["failed"]) == ("freeze", 2, [])
-    assert [table["name"] for table in found["tables"]] == ["quality", "share"]
+    assert [table["name"] for table in found["tables"]] == ["quality", "share", "parameters"]
 
 
 def test_results_prints_the_tables_or_the_trials_and_exports(arguments, capsys, tmp_path):

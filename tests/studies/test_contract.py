@@ -7,10 +7,13 @@ import inspect
 import json
 
 import pytest
-from tests.studies.study_tools import run_quickly
+from tests.race_tools import write_rows
+from tests.studies.study_tools import run_quickly, save_tiny
 
-from frostline.errors import OptionError
+from frostline.errors import OptionError, UserError
+from frostline.records import TrialResult
 from frostline.studies import STUDIES
+from frostline.studying import study
 from frostline.tasks import PRESETS
 
 
@@ -65,6 +68,53 @@ def test_it_says_what_it_asks_in_one_line_that_ends_with_a_question_mark(name):
 def test_its_tasks_are_presets(name):
     for task in (*STUDIES[name].tasks, *STUDIES[name].quick_tasks):
         assert task in PRESETS
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "value"),
+    [
+        ("surgical", "most", 0),
+        ("freeze", "step", 0),
+        ("freeze", "rates", 0),
+        ("freeze", "rates", 6),
+        ("strategies", "arms", "ful+top-1"),
+        ("strategies", "methods", "full+adapter"),
+        ("permute", "orders", 0),
+        ("permute", "size", -1),
+        ("truncate", "head_epochs", 0),
+        ("reinitialise", "step", -1),
+        ("reinitialise", "sizes", "many"),
+    ],
+)
+def test_values_that_make_no_sense_are_refused_before_anything_runs(name, option, value, tmp_path):
+    ran = []
+    with pytest.raises(UserError, match=str(value).split("+")[-1].replace("top-1", "ful")) as error:
+        run_quickly(name, tmp_path, options={option: value}, progress=lambda *told: ran.append(told))
+    assert "\n" not in str(error.value)
+    assert ran == []
+
+
+def test_no_trial_trains_on_more_rows_than_are_asked_for(tmp_path):
+    encoder, data = save_tiny(tmp_path / "tiny", layers=2), write_rows(tmp_path / "letters.csv", 120)
+    given = {"encoders": [str(encoder)], "tasks": [str(data)], "quick": True, "rows": 40, "seeds": 1}
+    for name in STUDIES.names():
+        if name != "robustness":  # it draws its own
+            found = study(name, output=tmp_path / name, executor=Nothing, estimate=False, **given)
+            assert {point.spec.train_rows for point in found.points} == {40}, name
+            assert len(found.failed) == len({point.spec.id for point in found.points})
+
+
+class Nothing:
+    """An executor whose trials all fail."""
+
+    def __init__(self, materials):
+        pass
+
+    def run(self, specs):
+        yield from ((spec, TrialResult(status="failed", reason="on purpose")) for spec in specs)
+
+    def close(self):
+        pass
 
 
 @pytest.mark.parametrize("name", STUDIES.names())

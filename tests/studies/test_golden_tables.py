@@ -24,7 +24,7 @@ _ARMS = "full+top-1+top-2+down-1+down-2+up+middle-1+random-1"
 GOLDEN = Path(__file__).parent / "golden"
 CASES = {
     "freeze": ("freeze", {"options": {"rates": 2, "step": 1}}),
-    "strategies": ("strategies", {"options": {"rates": 2, "arms": _ARMS}, "seeds": 2}),
+    "strategies": ("strategies", {"options": {"rates": 2, "arms": _ARMS, "methods": "full+houlsby"}, "seeds": 2}),
     "surgical": ("surgical", {"seeds": 2}),
     "reinitialise": ("reinitialise", {"options": {"step": 1, "sizes": "40+60"}}),
     "reinitialise-preserved": ("reinitialise", {"options": {"mode": "preserved", "width": 2, "step": 1}}),
@@ -59,7 +59,7 @@ class MadeUp:
             predictions=said,
             history=tuple({"epoch": epoch, "validation_loss": (number % 997) / 997 / epoch} for epoch in (1, 2)),
             parameters={"total": 100, "trainable": 10 * len(spec.plan.layers)},
-            seconds={"training": 1.0, "testing": 0.5},
+            seconds={"training": 1.0, "testing": 0.5, "prediction": 0.25},
         )
 
     def close(self):
@@ -118,9 +118,11 @@ def test_the_tables_are_those_that_were_written_down(made):
         assert ours[0] == theirs[0]
         assert len(ours) == len(theirs)
         for one, other in zip(ours[1:], theirs[1:], strict=True):
+            # The probe is really trained, by steps whose rounding differs between machines: a row or two of 24.
+            near = [0.1 if column == "probe" else 1e-6 for column in ours[0]]
             assert numbers_or_text(one) == [
-                cell if isinstance(cell, str) else pytest.approx(cell, rel=1e-3, abs=1e-6)
-                for cell in numbers_or_text(other)
+                cell if isinstance(cell, str) else pytest.approx(cell, rel=1e-3, abs=close)
+                for cell, close in zip(numbers_or_text(other), near, strict=True)
             ]
     assert {path.stem for path in golden.iterdir()} == {table.name for table in found.tables}
 
@@ -159,7 +161,7 @@ def by_seed(found, row):
         for point in found.points
         if point.is_done
         and point.labels.get("rate", "chosen") == "chosen"
-        and all(point[key] == row[key] for key in ("task", "arm", "rows") if key in row)
+        and all(point[key] == row[key] for key in ("task", "arm", "rows", "method") if key in row)
     }
 
 
@@ -167,6 +169,9 @@ def test_what_is_lost_is_counted(made):
     _, found = made
     lost = {point.spec.id for point in found.points if not point.is_done}
     assert len(lost) == len(found.failed)
+    for table in found.tables:
+        notes = [note.split(": ")[1] for note in table.notes if note.endswith("trials failed and are left out")]
+        assert sum(int(note.split()[0]) for note in notes) == len(lost)
 
 
 @pytest.mark.parametrize("made", ["freeze"], indirect=True)

@@ -61,7 +61,9 @@ def command(
     ] = None,
     batch: Annotated[Optional[int], typer.Option(help="Rows per step.", show_default="the paper's")] = None,
     max_length: options.MaxLength = None,
-    workers: Annotated[int, typer.Option(help="Processes that run trials at the same time.")] = 1,
+    workers: Annotated[
+        Optional[int], typer.Option(help="Processes that run trials at the same time.", show_default="1")
+    ] = None,
     threads: Annotated[int, typer.Option(help="CPU threads of each trial; results depend on it.")] = 1,
     on: Annotated[
         Optional[str],
@@ -96,6 +98,12 @@ def command(
         from frostline.studies import STUDIES
         from frostline.studying import study
     chosen = STUDIES[name]  # a name that is unknown is said before anything is loaded
+    if on is None and (cpus_per_trial != 1 or gpus_per_trial != 0):
+        raise OptionError(
+            "--cpus-per-trial and --gpus-per-trial: are for --on ray or an address; say --device for here"
+        )
+    if on is not None and workers is not None:
+        raise OptionError("--workers: is for processes on this machine; with --on, --cpus-per-trial says how many fit")
     place = use_device(device, threads=None)
     recipe = {
         "learning_rate": learning_rate,
@@ -125,7 +133,7 @@ def command(
                 protocol=protocol,
                 margin=margin,
                 data_dir=data_dir,
-                workers=workers,
+                workers=0 if on is not None else 1 if workers is None else workers,
                 executor=None if on is None else _on_ray(on, cpus_per_trial, gpus_per_trial),
                 device=str(place),
                 retry_failed=retry_failed,

@@ -11,6 +11,7 @@ from frostline.cost import Cost, Costs
 from frostline.encoder import Encoder
 from frostline.planning import workload
 from frostline.records import Recipe, TrialSpec
+from frostline.runner.kinds import TUNINGS
 from frostline.tasks import Task
 from frostline.tuning import use_threads
 from frostline.workshop import Workshop
@@ -48,8 +49,8 @@ def expected_seconds(
         plan = f"{key} {spec.plan.identity()}"
         if plan not in found:
             found[plan] = known[key].of(spec.plan)
-        cost = found[plan]
-        low, seconds, high = (so_far + (more or 0.0) for so_far, more in
+        cost, times = found[plan], TUNINGS.get(spec.kind, 1)
+        low, seconds, high = (so_far + times * (more or 0.0) for so_far, more in
                               zip((low, seconds, high), (cost.low, cost.seconds, cost.high), strict=True))  # fmt: skip
     return low, seconds, high
 

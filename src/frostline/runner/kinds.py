@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
+
+import numpy as np
+import torch
 
 from frostline import folders
 from frostline.errors import UserError
@@ -11,16 +15,23 @@ from frostline.records import TrialResult, TrialSpec
 from frostline.registry import Registry
 from frostline.runner.materials import Bench
 from frostline.runner.trials import result_of
+from frostline.tokens import Tokens
 from frostline.tuned import Tuned
 from frostline.tuning import Settings, execute, use_threads
 
+_TIMED = 16  # texts
 Kind = Callable[[Bench, TrialSpec], TrialResult]
 
 KINDS: Registry[Kind] = Registry("kind of trial", package="frostline.studies")
 
 
-def trial_kind(name: str) -> Callable[[Kind], Kind]:
-    """Register what is done in a trial under a name."""
+# How many times the work of tuning once a trial is, for estimates; of kinds that do it more than once.
+TUNINGS: dict[str, int] = {}
+
+
+def trial_kind(name: str, *, tunings: int = 1) -> Callable[[Kind], Kind]:
+    """Register what is done in a trial under a name, and how often it tunes."""
+    TUNINGS[name] = tunings
     return lambda function: KINDS.add(name, function)
 
 
@@ -54,4 +65,22 @@ def _tune(bench: Bench, spec: TrialSpec) -> TrialResult:
     tuned = tune_for(bench, spec)
     # Validation predictions are for choosing only, and the choice is made by the metrics: studies keep the test's.
     found = result_of(tuned)
-    return replace(found, predictions={split: rows for split, rows in found.predictions.items() if split == "test"})
+    split = "test" if "test" in found.predictions else "validation"
+    seconds = dict(found.seconds)
+    if spec.options.get("timed"):
+        seconds["prediction"] = _seconds_of_a_text(tuned, bench.workshop(spec).tokens(split)[0])
+    return replace(found, predictions={split: found.predictions[split]}, seconds=seconds)
+
+
+def _seconds_of_a_text(tuned: Tuned, tokens: Tokens) -> float:
+    """How long the model takes for a text, from its words to the head: the fastest of three passes over a few."""
+    encoder, some = tuned.tunable.encoder, tokens.take(np.arange(min(_TIMED, len(tokens))))
+    layout = encoder.layout(some)
+    tuned.tunable.eval()
+    taken = []
+    with torch.no_grad():
+        for _ in range(3):
+            started = time.perf_counter()
+            encoder.run(encoder.embed(some, layout), layout, 1, tuned.plan.head)
+            taken.append(time.perf_counter() - started)
+    return min(taken) / len(some)

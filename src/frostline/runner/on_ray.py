@@ -87,6 +87,9 @@ class OnRay:
     def _result(self, done: Any) -> TrialResult:
         try:
             return TrialResult.from_json(self.ray.get(done))
+        except self.ray.exceptions.RayTaskError as error:  # not lost: a node cannot run trials at all
+            cause = str(getattr(error, "cause", error)).strip().splitlines()[0]
+            return TrialResult(status="failed", reason=f"a node could not run it: {cause}")
         except self.ray.exceptions.RayError as error:
             # Ray's own account of a lost worker has many lines; its kind says enough.
             reason = f"lost {_RETRIES + 1} times on the cluster: {type(error).__name__}"

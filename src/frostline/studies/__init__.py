@@ -67,6 +67,7 @@ class Ask:
         known: the result of a trial, or None if it has not been run.
         scores: layer scores of an encoder on a task, measured once.
         margin: points of the metric that count as little to lose.
+        given: what the user or a quick look has set, as against the paper's defaults: 'seeds', fields of the recipe.
     """
 
     encoders: tuple[Encoder, ...]
@@ -77,6 +78,7 @@ class Ask:
     known: Callable[[TrialSpec], TrialResult | None]
     scores: Callable[[Encoder, Task, Sequence[str]], LayerScores]
     margin: float = 1.0
+    given: frozenset[str] = frozenset()
 
     def pairs(self) -> Iterator[tuple[Encoder, Task]]:
         """Every encoder with every task."""
@@ -130,8 +132,20 @@ class Ask:
         """The recipe's learning rate, or else one that suits encoders of width 768, higher for narrower ones."""
         return self.recipe.learning_rate or float(f"{rate * _USUAL_WIDTH / encoder.width:.3g}")
 
+    def epochs(self, usual: int) -> int:
+        """The recipe's epochs where they were asked for, or else what the paper has for this case."""
+        return self.recipe.epochs if "epochs" in self.given else usual
+
+    def has_failed(self, point: Point) -> bool:
+        """Whether the trial has been run and failed."""
+        found = self.known(point.spec)
+        return found is not None and found.status == "failed"
+
     def best(self, points: Sequence[Point]) -> Point | None:
-        """The point that is best on validation, the first of equals; None while one is missing or where all failed."""
+        """The point that is best on validation, the first of equals; None while one is missing.
+
+        Where all have failed, the first stands for them, so that they are counted.
+        """
         from frostline.tasks.metrics import METRICS
 
         results = [self.known(point.spec) for point in points]
@@ -144,7 +158,7 @@ class Ask:
             for place, result in enumerate(results)
             if result is not None and result.status == "done"
         ]
-        return points[-max(done)[1]] if done else None
+        return points[-max(done)[1]] if done else points[0]
 
 
 Trials = Callable[..., Iterator[Point]]
@@ -167,6 +181,7 @@ class Study:
         defaults: its options and what they are unless set.
         quick: options of a first look.
         quick_seeds: how many then.
+        quick_recipe: what differs from the recipe then.
         quick_tasks: which tasks then.
         trials: from what is asked and the options to points.
         tables: from what was asked and measured points to tables.
@@ -183,6 +198,7 @@ class Study:
     defaults: Mapping[str, Value]
     quick: Mapping[str, Value]
     quick_seeds: int
+    quick_recipe: Mapping[str, Any]
     quick_tasks: tuple[str, ...]
     trials: Trials
     tables: Tables
@@ -211,6 +227,7 @@ def study(
     recipe: Mapping[str, Any] | None = None,
     quick: Mapping[str, Value] | None = None,
     quick_seeds: int = 2,
+    quick_recipe: Mapping[str, Any] | None = None,
     quick_tasks: Iterable[str] = ("movies",),
 ) -> Callable[[Trials], Study]:
     """Register a function that yields a study's points; its docstring is the study's description."""
@@ -235,6 +252,7 @@ def study(
             defaults=options,
             quick=quick or {},
             quick_seeds=quick_seeds,
+            quick_recipe=quick_recipe or {},
             quick_tasks=tuple(quick_tasks),
             trials=function,
             tables=tables,

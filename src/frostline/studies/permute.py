@@ -10,6 +10,7 @@ import torch
 from frostline.charts import Figure, Results, Row, by, said_of
 from frostline.charts.draw import bars, own_axes, scatter, strip
 from frostline.charts.words import between, set_aside, telling
+from frostline.errors import OptionError
 from frostline.records import Plan
 from frostline.runner.statistics import correlate, holm
 from frostline.studies import Ask, Measured, Point, study
@@ -203,15 +204,18 @@ def _kept(recovered: Sequence[Row]) -> Figure:
     quick={"orders": 4},
     quick_seeds=2,
 )
-def permute(ask: Ask, *, orders: int = 10, rate: float = 2e-5) -> Iterator[Point]:
+def permute(ask: Ask, *, orders: int = 10, size: int = 5000, rate: float = 2e-5) -> Iterator[Point]:
     """Are pretrained layers worth something in another order?
 
     The layers are shuffled, in the same ways for every task, and everything is tuned with a mean-pooled linear head; so
     are, for comparison, the intact encoder and one whose layers all start from random weights.
 
-    Options: `orders`, how many; `rate`, the learning rate for encoders of width 768, the paper's unless set; narrower
-    ones get a higher one in proportion.
+    Options: `orders`, how many; `size`, training rows at most, the paper's unless set, 0 for all; `rate`, the learning
+    rate for encoders of width 768, the paper's unless set; narrower ones get a higher one in proportion.
     """
+    if orders < 1 or size < 0:
+        raise OptionError(f"study permute: orders {orders} must be 1 or more, and size {size} 0 or more")
+    rows = min((count for count in (size, ask.rows) if count), default=None)
     for encoder, task in ask.pairs():
         depth = encoder.depth
         learning_rate = ask.rate_for(encoder, rate)
@@ -224,6 +228,6 @@ def permute(ask: Ask, *, orders: int = 10, rate: float = 2e-5) -> Iterator[Point
         for arm, shown, surgery in arms:
             for seed in range(ask.seeds):
                 yield ask.point(
-                    encoder, task, Plan.full(depth), arm=arm, seed=seed, surgery=surgery, learning_rate=learning_rate,
-                    labels={"order": shown},
+                    encoder, task, Plan.full(depth), arm=arm, seed=seed, rows=rows, surgery=surgery,
+                    learning_rate=learning_rate, labels={"order": shown},
                 )  # fmt: skip

@@ -269,7 +269,8 @@ def best_layer(curve: Curve, *, better: str) -> int | None:
     tasks=("glue/cola", "glue/mnli", "glue/mrpc", "glue/qnli", "glue/qqp", "glue/sst2"),
     seeds=5,
     recipe={"batch": 8, "epochs": 20, "warmup": 0.06, "dropout": 0.1},
-    quick={"scores": _QUICK_SCORES, "epochs": 2},
+    quick={"scores": _QUICK_SCORES},
+    quick_recipe={"epochs": 2},
     quick_seeds=2,
 )
 def probing(
@@ -278,7 +279,6 @@ def probing(
     scores: str = "all",
     examples: int = EXAMPLES,
     held_out: str = "validation",
-    epochs: int = 20,
 ) -> Iterator[Point]:
     """Do layers with good scores probe well, and does the best layer move up with fine-tuning?
 
@@ -289,8 +289,7 @@ def probing(
 
     Options: `scores`, all of them, or names with commas between (the probes among them, for there to be an agreement);
     those that need more rows than there are get left out; `examples`, rows that are measured at most; `held_out`, the
-    rows on which the tuned encoder is measured, validation or test; `epochs`, after how many fine-tuning ends at the
-    latest.
+    rows on which the tuned encoder is measured, validation or test.
     """
     if held_out not in _ROWS:
         raise OptionError(f"study probing: option held_out {held_out!r} must be one of {', '.join(_ROWS)}")
@@ -313,5 +312,5 @@ def probing(
                     kind="probing",
                     options={"scores": scores, "examples": examples, "rows": rows, "tuned": is_tuned},
                     learning_rate=rate,
-                    epochs=min(epochs, ask.recipe.epochs) if is_tuned else 1,
+                    epochs=ask.recipe.epochs if is_tuned else 1,
                 )

@@ -9,7 +9,7 @@ from frostline.charts import Figure, Results, Row, by, said_of
 from frostline.charts.draw import own_axes, scatter, two_axes
 from frostline.charts.words import cut_intervals
 
-PROBES = ("probe.linear", "probe.head")
+PROBES = ("probe.linear", "probe.linear.paper", "probe.head")
 PRETRAINED, HELD_OUT, TUNED = "pretrained", "pretrained, held-out rows", "tuned"
 
 _VARIABILITY, _CCA = "variability", "cca"

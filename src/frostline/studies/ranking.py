@@ -356,7 +356,7 @@ def ranking(
         sizes = dict.fromkeys(min(count, have) for count in _whole_numbers("rows", rows, least=1))
         for size in sizes:
             for head in range(heads):
-                for draw in range(draws):
+                for draw in range(draws if size < have else 1):  # all rows can be drawn in one way only
                     yield ask.point(encoder, task, Plan(layers=(), head=encoder.depth), arm=ROWS, seed=draw,
                                     kind="ranking.start", options={"examples": size, "head": head, **said},
                                     epochs=1, labels={"rows": size, "head": head})  # fmt: skip

@@ -35,7 +35,7 @@ _RESTART = 1_000  # added to a seed for the second of two restarts: no study has
 Matrix = list[list[float | None]]  # rows and columns are layers 1..L; None where it is undefined
 
 
-@trial_kind("similarity")
+@trial_kind("similarity", tunings=2)
 def _similarity(bench: Bench, spec: TrialSpec) -> TrialResult:
     """Tune twice, then compare all layers of both and of the pretrained encoder."""
     tuned = tune_for(bench, spec)
@@ -54,7 +54,7 @@ def _similarity(bench: Bench, spec: TrialSpec) -> TrialResult:
     return _recorded(tuned, found)
 
 
-@trial_kind("similarity-across")
+@trial_kind("similarity-across", tunings=2)
 def _across(bench: Bench, spec: TrialSpec) -> TrialResult:
     """Tune two encoders, then compare the layers of one with those of the other."""
     other = bench.encoder(spec.options["other"])

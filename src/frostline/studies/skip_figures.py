@@ -106,6 +106,3 @@ def _missed(rows: Sequence[Row]) -> str:
     mean = sum(row["upper_minus_lower"] for row in rows) / len(rows)
     more = "more" if mean > 0 else "less"
     return f"Spans of upper layers cost {abs(mean):.1f} points {more} than lower ones of the same length, on average"
-
-
-# What titles of several studies share ---------------------------------------------------------------------------------

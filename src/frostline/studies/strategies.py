@@ -8,7 +8,7 @@ from functools import cache
 
 from frostline.cost import Cost, Costs
 from frostline.encoder import Encoder
-from frostline.errors import OptionError
+from frostline.errors import OptionError, did_you_mean
 from frostline.methods import METHODS
 from frostline.planning import workload
 from frostline.rates import paper_rates, typical_rate
@@ -22,6 +22,7 @@ from frostline.tasks import Task
 from frostline.workshop import Workshop
 
 _FEW = (1, 2, 3)  # layers that the paper's short plans tune
+_SHORTER = ("glue/mnli", "glue/qqp")  # on which full fine-tuning has 10 epochs
 
 
 def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
@@ -32,6 +33,7 @@ def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
         name="quality",
         title="Quality of each plan",
         labels=("encoder", "task", "arm", "method"),
+        case=("encoder", "task", "method"),
         more=lambda group: {
             "plans": _listed(point["plan"] for point in group),
             "learning_rates": _rates_of(group),
@@ -58,6 +60,8 @@ def _cost_table(ask: Ask, points: Sequence[Measured]) -> Table:
     @cache
     def costs(encoder: str, task: str) -> Costs:
         load = workload(Workshop(encoders[encoder], tasks[task], max_length=ask.recipe.max_length, keep=False))
+        if ask.rows is not None:
+            load = replace(load, train=load.train[: max(1, round(ask.rows * load.texts_per_row))])
         return Costs(encoders[encoder].config, load, ask.recipe)
 
     records: dict[tuple[str, ...], Mapping[str, Cell]] = {}
@@ -66,17 +70,20 @@ def _cost_table(ask: Ask, points: Sequence[Measured]) -> Table:
         if key in records or not point.is_done:
             continue
         cost: Cost = costs(point["encoder"], point["task"]).of(point.spec.plan)
-        same = [one for one in points if one.is_done and one.spec.plan == point.spec.plan and one["task"] == key[1]]
+        labels = ("encoder", "task", "plan", "method")
+        same = [one for one in points if one.is_done and key == tuple(one[label] for label in labels)]
         epochs = [one.result.seconds["training"] / one.spec.recipe.epochs for one in same]
         records[key] = {
             "encoder": key[0], "task": key[1], "plan": key[2], "method": key[3],
             "total": cost.total, "trainable": cost.trainable, "latency": cost.latency,
             "epoch_flops": cost.epoch_flops, "epoch_flops_uncached": cost.epoch_flops_uncached,
             "seconds_per_epoch": sum(epochs) / len(epochs),
-            "seconds_of_testing": sum(one.result.seconds["testing"] for one in same) / len(same),
+            "seconds_per_prediction": sum(one.result.seconds["prediction"] for one in same) / len(same),
         }  # fmt: skip
-    note = "latency: arithmetic of a prediction, relative to the whole encoder; epochs start from cached frozen states"
-    return table_of("costs", "What each plan costs", records.values(), notes=[note])
+    note = (
+        "latency: arithmetic of a prediction, relative to the whole encoder; epochs start from cached frozen states, "
+    )
+    return table_of("costs", "What each plan costs", records.values(), notes=[note + "predictions from the text"])
 
 
 def plans_of_paper_1(encoder: Encoder, best: int, seed: int) -> Iterator[tuple[str, Plan]]:
@@ -114,8 +121,21 @@ def _methods(given: str) -> list[str]:
     names = [name.strip() for name in given.split("+")]
     for name in names:
         METHODS[name]
-    if not names:
-        raise OptionError("study strategies: option methods: give at least one")
+    return names
+
+
+def _arms(given: str, depth: int) -> Sequence[str] | None:
+    """The arms that are wanted; all if None. Which there are depends on the best layer, so every one that could be."""
+    if given == "all":
+        return None
+    counts = range(1, depth + 1)
+    known = ["full", "up", "up to the middle", "up to the middle, cut"]
+    known += [f"{kind}-{count}" for kind in ("top", "middle", "random") for count in _FEW]
+    known += [f"down-{count}{cut}" for count in counts for cut in ("", ", cut")]
+    names = [name.strip() for name in given.split("+")]
+    for name in names:
+        if name not in known:
+            raise OptionError(f"study strategies: option arms: unknown {name!r}{did_you_mean(name, known)}")
     return names
 
 
@@ -126,10 +146,10 @@ def _methods(given: str) -> list[str]:
     tasks=("glue/cola", "glue/mnli", "glue/mrpc", "glue/qnli", "glue/qqp", "glue/sst2"),
     seeds=5,
     recipe={"batch": 8, "epochs": 20},
-    quick={"rates": 0, "arms": "full+top-1+top-2+down-1+down-2+random-2"},
+    quick={"rates": 0, "methods": "full", "arms": "full+top-1+top-2+down-1+down-2+random-2"},
 )
 def strategies(
-    ask: Ask, *, rates: int = 5, methods: str = "full", arms: str = "all", score: str = "variability"
+    ask: Ask, *, rates: int = 5, methods: str = "full+houlsby", arms: str = "all", score: str = "variability"
 ) -> Iterator[Point]:
     """Do plans built around the most specialised layer beat the last layers, the middle ones and full fine-tuning?
 
@@ -139,11 +159,12 @@ def strategies(
 
     Options: `rates`, how many of the paper's learning rates each plan tries, the highest first (0: one that suits the
     encoder's width); the best on validation counts, seed by seed, and plans below the best layer reuse the rate of the
-    last layers, as in the paper; `methods`, joined by +, as in full+houlsby; `arms`, joined by +, or all; `score`, the
-    layer score that says which layer is the best.
+    last layers, as in the paper, but for all layers up to the best one, which have rates of their own; `methods`,
+    joined by +, fine-tuning and adapters unless set, each compared with its own full tuning; `arms`, joined by +, or
+    all; `score`, the layer score that says which layer is the best.
     """
-    wanted = None if arms == "all" else arms.split("+")
     for encoder, task in ask.pairs():
+        wanted = _arms(arms, encoder.depth)
         best = best_layer(ask.scores(encoder, task, [score]), score)
         for method in _methods(methods):
             for seed in range(ask.seeds):
@@ -158,19 +179,21 @@ def _of_seed(
         if wanted is not None and arm not in wanted:
             continue
         plan = replace(full_plan, method=method, embeddings=full_plan.embeddings and method == "full")
-        reuses = arm.startswith("down-") and len(plan.layers) in shared
+        is_lower_part = bool(plan.layers) and plan.layers[0] == 1 and plan.layers[-1] == plan.head < encoder.depth
+        reuses = arm.startswith("down-") and not is_lower_part and len(plan.layers) in shared
         if reuses and shared[len(plan.layers)] is None:
             continue  # the rate of the last layers is not known yet
         tried = (shared[len(plan.layers)],) if reuses else _tried(ask, plan, encoder, rates)
         labels = {"plan": str(plan), "method": method, "best_layer": best}
+        epochs = ask.epochs(10 if arm == "full" and task.name in _SHORTER else ask.recipe.epochs)
         points = [
-            ask.point(encoder, task, plan, arm=arm, seed=seed, learning_rate=rate,
-                      labels={**labels, "rate": f"{rate:g}"})
+            ask.point(encoder, task, plan, arm=arm, seed=seed, learning_rate=rate, epochs=epochs,
+                      options={"timed": True}, labels={**labels, "rate": f"{rate:g}"})
             for rate in tried
         ]  # fmt: skip
         yield from points
         found = ask.best(points)
-        if arm.startswith("top-"):
+        if arm.startswith("top-") and not (found is not None and ask.has_failed(found)):
             shared[len(plan.layers)] = None if found is None else found.spec.recipe.learning_rate
         if found is not None:
             yield Point(spec=found.spec, labels={**found.labels, "rate": "chosen"})

@@ -8,7 +8,7 @@ from typing import Any
 from frostline.charts import Figure, Results, Row, by, said_of
 from frostline.charts.draw import beside, dots, scatter
 from frostline.charts.theme import BLUE, GREEN, GREY, ORANGE, PINK, RED, SKY, YELLOW
-from frostline.charts.words import cut_intervals
+from frostline.charts.words import cut_intervals, set_aside, telling
 
 # Plans around the best layer are warm, baselines cold.
 _KINDS = {
@@ -32,7 +32,7 @@ def figures(results: Results) -> list[Figure]:
 
 def _told(row: Row, rows: Sequence[Row]) -> dict[str, Any]:
     wanted = ("encoder", "task", "method", "arm", "plans", "layers", "seeds", "mean", "low", "high", "minus_full",
-              "rows_low", "rows_high", "non_inferior")  # fmt: skip
+              "rows_low", "rows_high", "non_inferior", "informative")  # fmt: skip
     panel = said_of(row, rows, "encoder", "task")
     if len({one["method"] for one in rows}) > 1:
         panel = f"{panel}, {row['method']}".removeprefix(", ")
@@ -53,14 +53,14 @@ def _by_layers(rows: Sequence[Row], plans: Sequence[Row]) -> Figure:
     levels = [{"level": row["mean"], "name": "all", "panel": row["panel"]} for row in rows if row["arm"] == "full"]
     return Figure(
         name="layers",
-        title=_wins(plans) or "Quality of every plan by the number of layers that it tunes",
+        title=_wins(telling(plans)) or "Quality of every plan by the number of layers that it tunes",
         alt="Points of quality over the number of tuned layers, plans around the best layer in warm colours and "
         "baselines in cold ones, with 95% intervals over seeds and a line at full fine-tuning",
         spec=beside(drawn, "layers", "mean", x_title="tuned layers", y_title="quality in points", colour="kind",
                    colours=_COLOURS, interval=("shown_low", "shown_high"), panel="panel", levels=levels),
         rows=tuple(drawn),
         paper="paper 1, figures 4, 5 and 10",
-        notes=notes,
+        notes=(*notes, *set_aside(plans)),
     )  # fmt: skip
 
 
@@ -88,12 +88,13 @@ def _against_full(results: Results, plans: Sequence[Row]) -> Figure:
     known = [row for row in plans if row["minus_full"] is not None]
     named = [{"plan": _name(row), **row} for row in known]
     drawn = sorted(named, key=lambda row: (row["panel"], row["layers"] or 0, _order(row)))
-    kept = sum(row["non_inferior"] is True for row in drawn)
+    counted = telling(drawn)
+    kept = sum(row["non_inferior"] is True for row in counted)
     levels = [{"level": 0, "name": "all", "panel": panel} for (panel,), _ in by(drawn, "panel")]
     table = results.tables.get("quality")
     return Figure(
         name="plans",
-        title=f"{kept} of {len(drawn)} plans are shown to keep up with tuning all layers",
+        title=f"{kept} of {len(counted)} plans are shown to keep up with tuning all layers",
         alt="Points above or below full fine-tuning for every plan, with 95% intervals over test rows",
         spec=dots(drawn, "plan", "minus_full", x_title="", y_title="points above tuning all layers", colour="kind",
                   colours=_COLOURS, interval=("rows_low", "rows_high"), panel="panel", levels=levels),
@@ -142,7 +143,7 @@ def _by_cost(rows: Sequence[Row], column: str, name: str, said: str, notes: Sequ
     drawn = [row for _, group in by(priced, "panel") for row in _with_front(group, column)]
     return Figure(
         name=name,
-        title=_savings(priced, column, said) or f"Quality of every plan by its {said}",
+        title=_savings(telling(priced), column, said) or f"Quality of every plan by its {said}",
         alt=f"Points of quality over {said} for every plan; a dashed line joins the plans that no cheaper one beats",
         spec=scatter(drawn, column, "mean", x_title=f"{said}{unit}", y_title="quality in points", colour="kind",
                      colours=_COLOURS, label="label", panel="panel", joined="front", log=True),

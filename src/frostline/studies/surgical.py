@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from frostline.charts import Figure, Results, Row, by, said_of
 from frostline.charts.draw import bars, beside
 from frostline.charts.theme import BLUE, GREEN, GREY, ORANGE, RED
-from frostline.charts.words import cut_intervals
+from frostline.charts.words import cut_intervals, set_aside, telling
+from frostline.errors import OptionError
 from frostline.records import Plan
 from frostline.strategies import STRATEGIES
 from frostline.studies import Ask, Measured, Point, study
@@ -61,13 +62,25 @@ def _figures(results: Results) -> list[Figure]:
 
 
 def _relative_figure(rows: Sequence[Row]) -> Figure:
-    wanted = ("encoder", "task", "arm", "seeds", "mean", "minus_full", "rows_low", "rows_high", "layers", "tags")
+    wanted = (
+        "encoder",
+        "task",
+        "arm",
+        "seeds",
+        "mean",
+        "minus_full",
+        "rows_low",
+        "rows_high",
+        "layers",
+        "tags",
+        "informative",
+    )
     colours = {_BEST: RED, "top-1": GREEN, "bottom-1": ORANGE}
     drawn = [
         {key: row[key] for key in wanted} for arm in colours for row in rows if row["arm"] == arm
         and row["minus_full"] is not None
     ]  # fmt: skip
-    mine = [row for row in drawn if row["arm"] == _BEST]
+    mine = [row for row in telling(drawn) if row["arm"] == _BEST]
     near = sum(abs(row["minus_full"]) <= _RANGE for row in mine)
     return Figure(
         name="relative",
@@ -77,12 +90,13 @@ def _relative_figure(rows: Sequence[Row]) -> Figure:
                   colours=colours, interval=("rows_low", "rows_high"), panel="encoder"),
         rows=tuple(drawn),
         paper="paper 2, figure 1",
-        notes=("whiskers: 95% bootstrap over test rows", "top and bottom: the most and the least Fisher information"),
+        notes=("whiskers: 95% bootstrap over test rows", "top and bottom: the most and the least Fisher information",
+               *set_aside(rows)),
     )  # fmt: skip
 
 
 def _by_k(rows: Sequence[Row]) -> Figure:
-    wanted = ("panel", "encoder", "task", "arm", "seeds", "mean", "low", "high", "minus_full", "layers")
+    wanted = ("panel", "encoder", "task", "arm", "seeds", "mean", "low", "high", "minus_full", "layers", "informative")
     plain = [row for kind in _KINDS for row in rows if row["arm"].startswith(f"{kind}-") and row["arm"] != _BEST]
     split = [(row, row["arm"].split("-")) for row in plain]
     told = [{"kind": _KINDS[kind][0], "k": int(k), **{key: row[key] for key in wanted}} for row, (kind, k) in split]
@@ -91,14 +105,14 @@ def _by_k(rows: Sequence[Row]) -> Figure:
               for row in rows if row["arm"] == "full"]  # fmt: skip
     return Figure(
         name="by-k",
-        title=_wins(drawn) or "Quality by the number of layers that are tuned",
+        title=_wins(telling(drawn)) or "Quality by the number of layers that are tuned",
         alt="Points of quality over the number of tuned layers, for those with the most Fisher information, the last "
         "ones and random ones, with 95% intervals over seeds and a line at full fine-tuning",
         spec=beside(drawn, "k", "mean", x_title="tuned layers", y_title="quality in points", colour="kind",
                    colours=dict(_KINDS.values()), interval=("shown_low", "shown_high"), panel="panel", levels=levels),
         rows=tuple(drawn),
         paper="paper 2, figures 6 and 7",
-        notes=notes,
+        notes=(*notes, *set_aside(rows)),
     )  # fmt: skip
 
 
@@ -142,7 +156,11 @@ def surgical(
     says, 'fisher.released' as its script took it, or any other; `frozen_as_released`, freeze by the beginning of names
     as a script did, layers 11 and 12 wherever layer 2 is frozen.
     """
+    if most < 1:
+        raise OptionError(f"study surgical: option most {most}: must be 1 or more")
     for encoder, task in ask.pairs():
+        if encoder.depth < 2:
+            raise OptionError(f"study surgical: {encoder.name} has one layer, and there is nothing to choose")
         scores, depth = ask.scores(encoder, task, [score]), encoder.depth
         counts = range(1, min(most, depth - 1) + 1)
         learning_rate = ask.rate_for(encoder, rate)

@@ -94,12 +94,13 @@ def quality_table(
     title: str,
     labels: Sequence[str] = ("encoder", "task", "arm"),
     baseline: str = "full",
+    case: Sequence[str] = ("encoder", "task"),
     more: Callable[[Sequence[Measured]], Mapping[str, Cell]] | None = None,
 ) -> Table:
     """Mean, deviation and interval of the metric for every arm, and how each compares with the baseline.
 
     Comparisons are paired by seed. Two intervals of the difference are given: over seeds by Student's t, and over test
-    rows by a paired bootstrap, whichever seed; the p-values over seeds are corrected by Holm's method within a task.
+    rows by a paired bootstrap, whichever seed; the p-values over seeds are corrected by Holm's method within a case.
 
     Args:
         ask: what was asked.
@@ -108,12 +109,13 @@ def quality_table(
         title: of the table.
         labels: what tells arms apart; encoder, task and arm among them.
         baseline: the arm that others are compared with.
+        case: labels that an arm and its baseline have in common.
         more: further columns for the points of an arm that have not failed.
     """
     tasks = {task.name: task for task in ask.tasks}
     groups = grouped(points, labels)
-    whole = grouped([one for one in points if one["arm"] == baseline], ("encoder", "task"))
-    fine = {pair: is_informative(tasks[pair[1]], of_pair) for pair, of_pair in whole.items()}
+    whole = grouped([one for one in points if one["arm"] == baseline], case)
+    fine = {of: is_informative(tasks[mine[0]["task"]], mine) for of, mine in whole.items()}
     records: list[dict[str, Cell]] = []
     for key, group in groups.items():
         said = dict(zip(labels, key, strict=True))
@@ -127,15 +129,15 @@ def quality_table(
         }
         if done:
             record |= spread([quality(point, task) for point in done])
-            base = whole.get((said["encoder"], said["task"]), [])
+            base = whole.get(tuple(said[label] for label in case), [])
             others = [one for one in base if one.is_done and said["arm"] != baseline]
             record |= _against(task, done, others, margin=ask.margin)
-        record["informative"] = fine.get((said["encoder"], said["task"]))
+        record["informative"] = fine.get(tuple(said[label] for label in case))
         records.append(record | dict(more(done) if more and done else {}))
-    _correct(records)
+    _correct(records, case)
     said_of = [f"{task.name}: always saying the most frequent answer gives {majority(task):.1f} points of "
                f"{task.metrics[0]}" for task in ask.tasks]  # fmt: skip
-    return table_of(name, title, records, notes=[*said_of, non_inferior_note(ask.margin), *_optimistic(ask)])
+    return table_of(name, title, records, notes=[*said_of, non_inferior_note(ask.margin)])
 
 
 def non_inferior_note(margin: float) -> str:
@@ -170,17 +172,22 @@ def pooled_difference(task: Task, pairs: Sequence[tuple[Measured, Measured]], *,
     return compare_means(rows.labels, ones, others, task.metrics[0], groups=rows.groups, draws=_DRAWS, level=level)
 
 
-def _correct(records: list[dict[str, Cell]]) -> None:
-    """Correct the p-values of all arms of one encoder and task for their number."""
-    cases = dict.fromkeys((record["encoder"], record["task"]) for record in records)
-    for case in cases:
-        mine = [record for record in records if (record["encoder"], record["task"]) == case]
+def _correct(records: list[dict[str, Cell]], case: Sequence[str]) -> None:
+    """Correct the p-values of all arms of one case for their number."""
+    by_case: dict[tuple[Cell, ...], list[dict[str, Cell]]] = {}
+    for record in records:
+        by_case.setdefault(tuple(record[label] for label in case), []).append(record)
+    for mine in by_case.values():
         values = [record.get("p") for record in mine]
         for record, value in zip(mine, holm([v if isinstance(v, float) else None for v in values]), strict=True):
             record["p_holm"] = value
 
 
-def _optimistic(ask: Ask) -> list[str]:
-    return list(
-        dict.fromkeys(f"{task.name}: {note}" for task in ask.tasks for note in task.notes if "optimistic" in note)
-    )
+def notes_on_all(ask: Ask, points: Sequence[Measured]) -> list[str]:
+    """What every table of a study has to say: of which tasks it is optimistic, and how many trials failed."""
+    said = [f"{task.name}: {note}" for task in ask.tasks for note in task.notes if "optimistic" in note]
+    for (encoder, task), group in grouped(points, ("encoder", "task")).items():
+        ran = {point.spec.id: point.is_done for point in group}
+        if failed := sum(not is_done for is_done in ran.values()):
+            said.append(f"{encoder}, {task}: {failed} of {len(ran)} trials failed and are left out")
+    return list(dict.fromkeys(said))

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from frostline.encoder import Encoder
+from frostline.errors import OptionError
 from frostline.examples import Examples
 from frostline.records import Plan, Recipe, TrialResult, TrialSpec
 from frostline.runner.kinds import trial_kind, tune_for
@@ -270,6 +271,10 @@ def truncate(ask: Ask, *, rate: float = 1e-5, head_rate: float = 1e-3, head_epoc
     Options: `rate`, the learning rate for encoders of width 768, the paper's unless set; narrower ones get a higher one
     in proportion, and a rate in the recipe goes before it; `head_rate` and `head_epochs`, how fresh heads train.
     """
+    if head_epochs < 1 or not head_rate > 0:
+        raise OptionError(
+            f"study truncate: head_epochs {head_epochs} must be 1 or more, and head_rate {head_rate:g} above 0"
+        )
     for encoder, task in ask.pairs():
         learning_rate = ask.rate_for(encoder, rate)
         for seed in range(ask.seeds):
