@@ -41,6 +41,9 @@ _COUNTED_WHOLE = 4  # encoders of so few layers are not taken apart
 
 Numbers = np.ndarray[Any, np.dtype[np.float64]]
 
+# What was counted in this process, by encoder and head, then by plan: a study asks for the same again and again.
+_COUNTED_BEFORE: dict[str, dict[str, Numbers]] = {}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Shape:
@@ -139,7 +142,8 @@ class Counter:
         self._encoder = encoder
         self._make = partial(make_tunable, outputs=outputs, kind=kind, head=head)
         self._part = cache(self._cut)
-        self._known: dict[str, Numbers] = {}
+        same = f"{encoder.config.to_json_string(use_diff=False)} {outputs} {kind} {head}"
+        self._known = _COUNTED_BEFORE.setdefault(same, {})
 
     def of(self, plan: Plan) -> Work:
         """The work of a plan."""
