@@ -31,7 +31,8 @@ test-slow: $(STAMP) embedded ## Run the tests that take minutes
 	$(BIN)/python -m pytest -m slow -n $(JOBS)
 
 test-studies: $(STAMP) embedded ## Run every study at its quick size on the embedded default: up to an hour
-	$(BIN)/python -m pytest -m studies -n $(JOBS)
+	rm -rf build/studies
+	FROSTLINE_STUDIES=build/studies $(BIN)/python -m pytest -m studies -n $(JOBS) -rP
 
 test-browser: $(STAMP) embedded ## Run the tests of reports in a real browser (fetches Playwright; needs chromium)
 	@command -v chromium > /dev/null || command -v chromium-browser > /dev/null || [ -n "$$FROSTLINE_CHROMIUM" ] || \
@@ -42,7 +43,7 @@ test-browser: $(STAMP) embedded ## Run the tests of reports in a real browser (f
 docs: $(STAMP) ## Write the parts of the docs that are made from the code
 	$(BIN)/python -m frostline.report.studies_page docs/studies.md
 
-docs-figures: $(STAMP) embedded ## Run every study at its quick size and draw an example of each: up to an hour
+docs-figures: $(STAMP) embedded ## Draw an example of each study for the docs, from those that test-studies left; runs the others
 	@for name in $$($(BIN)/frostline study --list --json | $(BIN)/python -c 'import json, sys; print(*(one["name"] for one in json.load(sys.stdin)["studies"]))'); do \
 	  $(BIN)/frostline study $$name --quick --output build/studies/$$name || exit 1; done
 	$(BIN)/python -m frostline.report.studies_page docs/studies.md build/studies

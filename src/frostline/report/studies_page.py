@@ -40,10 +40,11 @@ def _section(study: Study, docs: Path) -> str:
     recipe = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in study.recipe.items())
     options = ", ".join(f"`{name}={as_word(value)}`" for name, value in study.defaults.items()) or "none"
     quick = ", ".join(f"`{name}={as_word(value)}`" for name, value in study.quick.items()) or "none"
+    differs = "".join(f"; {name.replace('_', ' ')} {value}" for name, value in study.quick_recipe.items())
     facts = [
         f"Unless told otherwise: {', '.join(study.tasks)}; {study.seeds} seeds; {recipe or 'the usual recipe'}; "
         f"options {options}.",
-        f"With `--quick`: {', '.join(study.quick_tasks)}; {study.quick_seeds} seeds; options {quick}.",
+        f"With `--quick`: {', '.join(study.quick_tasks)}; {study.quick_seeds} seeds{differs}; options {quick}.",
     ]
     image = f"{_IMAGES}/{study.name}.svg"
     shown = []
