@@ -70,6 +70,10 @@ class Scripted:
         self.workshop = SimpleNamespace(encoder=encoder, task=task)
         self.value, self.metric = value, metric
         self.ran = []  # (trial, whether its model is kept)
+        self.recorded = set()
+
+    def knows(self, spec):
+        return spec.id in self.recorded
 
     def run(self, specs, *, keep=False):
         self.ran += [(spec, keep) for spec in specs]
@@ -306,6 +310,16 @@ def test_when_time_is_up_in_the_last_round_the_best_plan_has_run_already(monkeyp
     found = race(stopped, [*SINGLES, *BASELINES], Recipe(), deadline=first_of_last + 0.5)
     assert plans_of(found.final) == [SINGLES[0].plan]  # not the head alone, which is the cheapest
     assert {keep for _, keep in stopped.ran} == {True}  # where the last round may be missed, every model may be needed
+
+
+def test_what_is_recorded_counts_after_the_deadline_too(monkeypatch):
+    whole = Scripted(by_layer)
+    found = race(whole, [*SINGLES, *BASELINES], Recipe())
+    late = Scripted(by_layer)
+    late.recorded = {spec.id for spec, _ in whole.ran}
+    again = race(late, [*SINGLES, *BASELINES], Recipe(), deadline=time.monotonic() - 1)
+    assert [plans_of(rung) for rung in again.rungs] == [plans_of(rung) for rung in found.rungs]
+    assert again.notes == ()
 
 
 def test_a_plan_alone_runs_in_the_last_round_only():

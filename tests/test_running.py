@@ -313,11 +313,12 @@ def test_the_minutes_of_a_run_go_on_where_it_was_stopped(encoder, rows, tmp_path
         frostline.run(encoder, rows, output=place, recipe=RECIPE, budget=budget)
     spent = json.loads((place / "checkpoints" / "spent.json").read_text())
     assert 0 < spent < 3600 - deadlines[0] + 1
+    assert json.loads((place / "checkpoints" / "before_race.json").read_text()) == pytest.approx(spent, abs=1)
     (place / "checkpoints" / "spent.json").write_text(json.dumps(spent + 1800))
     with pytest.raises(Stop):
         frostline.run(encoder, rows, output=place, recipe=RECIPE, budget=budget)
     assert deadlines[1] < deadlines[0] - 1800
-    (place / "checkpoints" / "spent.json").write_text("3600")
+    (place / "checkpoints" / "before_race.json").write_text("3600")
     said = []
     with pytest.raises(Stop):
         frostline.run(encoder, rows, output=place, recipe=RECIPE, budget=budget, announce=said.append)

@@ -147,15 +147,18 @@ class _Rounds:
         """The entries of a round, best first."""
         entries: list[Entry] = []
         for runner in runners:
-            if self._is_over() and (entries or self.done):
+            factor = self.factors.get(_key(runner), 1.0)
+            is_free = self.executor.knows(trial_of(self.executor, runner, rung, self.recipe, factor))
+            if self._is_over() and (entries or self.done) and not is_free:
                 self.notes.append(f"time is up: round {rung.number} tried {len(entries)} of {len(runners)} plans")
                 break
-            entries += self._enter(runner, rung, self.factors.get(_key(runner), 1.0))
+            entries += self._enter(runner, rung, factor)
             self._tell(rung, entries, len(runners))
         if try_rates and self.recipe.learning_rate is None:
             for entry in _ranked(entries)[:1]:
                 for factor in _OTHER_RATES:
-                    if self._is_over():
+                    spec = trial_of(self.executor, entry.proposal, rung, self.recipe, factor)
+                    if self._is_over() and not self.executor.knows(spec):
                         break
                     entries = self._with_other_rate(entries, entry, rung, factor)
                     self._tell(rung, entries, len(runners))

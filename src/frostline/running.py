@@ -43,6 +43,7 @@ from frostline.workshop import Workshop
 
 DEFAULT_OUTPUT = "frostline-run"
 _STORE, _IDENTITY, _SCORES, _SPEED, _SPENT = "store.sqlite", "run.json", "scores.json", "speed.json", "spent.json"
+_BEFORE_RACE = "before_race.json"
 _OVER = ".finished"  # what lay there while it ran, on its way out
 _CHOICE = "the choice"
 Announce = Callable[[str], None]
@@ -169,8 +170,7 @@ class _Running:
         if self.place.is_dir() and known != {"run": identity}:
             raise OptionError(
                 f"{self.folder}: holds a run that was stopped and had other data, model, metric, threads, device or "
-                "seed; "
-                "say --overwrite to start anew, or give another --output"
+                "seed; say --overwrite to start anew, or give another --output"
             )
         if known is not None:
             self.announce(f"going on with the run that was stopped in {self.folder}")
@@ -190,12 +190,14 @@ class _Running:
         clock.lap("frozen states")
         deadline = None
         if self.budget.minutes is not None:
-            left = 60 * self.budget.minutes - clock.total
-            if left <= 0:
+            # A run that goes on races the plans that it began with, whatever time is left of them.
+            before = _read_json(self.place / _BEFORE_RACE) or clock.total
+            folders.write_json(self.place / _BEFORE_RACE, before)
+            if before >= 60 * self.budget.minutes:
                 notes.append(f"--minutes {self.budget.minutes:g} are over before the race: the cheapest plan is taken")
-            proposals, more = fitting_time(proposals, left)
+            proposals, more = fitting_time(proposals, 60 * self.budget.minutes - before)
             notes += more
-            deadline = time.monotonic() + left
+            deadline = time.monotonic() + 60 * self.budget.minutes - clock.total
         for note in notes:
             self.announce(f"note: {note}")
         with Store(self.place / _STORE) as store:

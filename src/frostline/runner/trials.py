@@ -81,6 +81,10 @@ class InProcess:
             self._done(spec, result)
         return [found[place] for place in range(len(specs))]
 
+    def knows(self, spec: TrialSpec) -> bool:
+        """Whether the trial is recorded."""
+        return self.store.get(spec) is not None
+
     def model(self, spec: TrialSpec) -> Tuned:
         """The model of a trial: the one that was kept, or else trained again."""
         place = self._kept / spec.id
