@@ -284,6 +284,17 @@ def test_a_run_that_was_killed_before_it_had_begun_starts_anew(encoder, rows, tm
     assert (place / "run.json").is_file()
 
 
+def test_trouble_with_the_report_does_not_take_the_model_away(encoder, rows, tmp_path, few_plans, monkeypatch):
+    def broken(folder):
+        raise ValueError("no page today")
+
+    said = []
+    monkeypatch.setattr(running, "write_report", broken)
+    frostline.run(encoder, rows, output=tmp_path / "run", recipe=RECIPE, announce=said.append)
+    assert (tmp_path / "run" / "model" / "model.safetensors").is_file()
+    assert any("the report was not written (no page today)" in line for line in said)
+
+
 def test_a_run_that_is_killed_while_it_tidies_up_is_a_finished_one(encoder, rows, tmp_path, few_plans, monkeypatch):
     remove = running.shutil.rmtree
     monkeypatch.setattr(running.shutil, "rmtree",

@@ -215,8 +215,9 @@ def fitting_time(proposals: Sequence[Proposal], seconds: float) -> tuple[list[Pr
 
 
 def race_seconds(proposals: Sequence[Proposal]) -> float:
-    """What a race is expected to take, if the dearest plans go on; full fine-tuning is in its last round only."""
-    taken = sorted((one.cost.seconds or 0.0 for one in proposals if not one.is_full), reverse=True)
-    full = sum(one.cost.seconds or 0.0 for one in proposals if one.is_full)
+    """What a race is expected to take, if the dearest plans go on; some plans are in its last round only."""
+    late = [one for one in proposals if one.joins_late]
+    taken = sorted((one.cost.seconds or 0.0 for one in proposals if one not in late), reverse=True)
     quarter = max(3, -(-len(taken) // 4))
-    return sum(taken) / 9 + (sum(taken[:quarter]) + sum(taken[:1])) / 3 + sum(taken[:3]) + full
+    last = sum(taken[:3]) + sum(one.cost.seconds or 0.0 for one in late)
+    return sum(taken) / 9 + (sum(taken[:quarter]) + sum(taken[:1])) / 3 + last

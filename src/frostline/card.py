@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import shlex
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from frostline import folders
 from frostline.methods import METHODS
 from frostline.records import Plan
 
@@ -90,9 +90,8 @@ def plan_in_words(plan: Plan, depth: int) -> str:
 
 def command_line() -> str:
     """The command that is running, or that there is none."""
-    if Path(sys.argv[0]).name.startswith("frostline"):
-        return f"`{shlex.join(['frostline', *sys.argv[1:]])}`"
-    return "from Python"
+    given = folders.command()
+    return f"`{shlex.join(given)}`" if given else "from Python"
 
 
 def how_to_load(tuned: Tuned, folder: Path, *, is_stock: bool) -> str:

@@ -71,7 +71,7 @@ def write(folder: Path, *, kind: str, files: Mapping[str, Any], seed: int) -> No
     about = {
         "kind": kind,
         "format": FORMAT_VERSION,
-        "command": ["frostline", *sys.argv[1:]],
+        "command": command(),
         "versions": versions(),
         "seed": seed,
         "threads": torch.get_num_threads(),
@@ -79,6 +79,16 @@ def write(folder: Path, *, kind: str, files: Mapping[str, Any], seed: int) -> No
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in {**files, "frostline.json": about}.items():
         write_json(folder / name, content)
+
+
+def command() -> list[str]:
+    """The command that is running; nothing in a program or notebook of the user's own."""
+    program = Path(sys.argv[0])
+    is_ours = program.name.startswith("frostline") or (program.name, program.parent.name) == (
+        "__main__.py",
+        "frostline",
+    )
+    return ["frostline", *sys.argv[1:]] if is_ours else []
 
 
 def versions() -> dict[str, str]:

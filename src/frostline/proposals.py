@@ -43,6 +43,16 @@ class Proposal:
         return self.plan.embeddings and "full" in self.sources
 
     @property
+    def is_middle(self) -> bool:
+        """Whether it tunes the middle layers, whatever was measured."""
+        return any(source.startswith("middle") for source in self.sources) and not self.is_full
+
+    @property
+    def joins_late(self) -> bool:
+        """Whether a race has it in its last round only."""
+        return self.is_full or self.is_middle
+
+    @property
     def origins(self) -> str:
         """The strategies and methods that it comes from, without their options."""
         return ", ".join(dict.fromkeys(source.split(":")[0] for source in self.sources))

@@ -2,8 +2,9 @@
 
 Successive halving: all plans train on a small budget, the better ones on three times as much, and the best on all of
 it. A budget is a number of training rows and epochs with a complete schedule of its own, so that what is compared is
-always a finished model. The simple baselines stay in to the end, as what the choice is compared with; full fine-tuning,
-the dearest, is in the last round whatever it would do in the others, and so does not run there.
+always a finished model. The simple baselines stay in to the end, as what the choice is compared with. Full fine-tuning,
+the dearest, and the middle layers, which learn late, are in the last round whatever they would do in the others, and so
+do not run there.
 """
 
 from __future__ import annotations
@@ -112,14 +113,14 @@ def race(
         if rung.share == 1:
             rounds.run(rung, runners, try_rates=False)
             break
-        full = [one for one in runners if one.is_full]
-        others = [one for one in runners if not one.is_full]
+        late = [one for one in runners if one.joins_late]
+        others = [one for one in runners if not one.joins_late]
         is_last_but_one = rungs[rung.number].share == 1
         if len(others) < 2:
             continue  # nothing to compare
         ranked = rounds.run(rung, others, try_rates=is_last_but_one)
         if ranked:
-            runners = [*_survivors(ranked, rungs[rung.number].share), *full]
+            runners = [*_survivors(ranked, rungs[rung.number].share), *late]
     if rounds.done and rounds.done[-1][0].rung.share < 1:
         rounds.notes.append("no plan was tried on the whole budget: the choice is among models that saw a part of it")
     return Race(
@@ -242,6 +243,7 @@ def _is_head_only(proposal: Proposal) -> bool:
 BASELINES: Mapping[str, Callable[[Proposal], bool]] = {
     "full fine-tuning": lambda proposal: proposal.is_full,
     "the last layers": _is_top_k,
+    "the middle layers": lambda proposal: proposal.is_middle,
     "the head only": _is_head_only,
 }
 

@@ -284,6 +284,13 @@ class _Running:
             choice_minus_it=difference,
         )
 
+    def _report(self, folder: Path) -> None:
+        """Write the page; trouble with it must not take the model away."""
+        try:
+            write_report(folder)
+        except Exception as error:
+            self.announce(f"note: the report was not written ({error}); `frostline report {self.folder}` tries again")
+
     def _save(self, made: Run) -> None:
         # Copies are handed over: with the store itself, a run that is stopped while it saves would lose its trials.
         copies = self.place / "copies"
@@ -297,7 +304,7 @@ class _Running:
             kind="run",
             files={"scores.json": made.scores.to_json(), "run.json": made.to_json()},
             moved=[copies / _STORE],
-            finish=write_report,
+            finish=self._report,
         )
         # Renamed first: stopped in the middle of removing, a finished run must not look like one to go on with.
         self.place.rename(self.folder / _OVER)

@@ -114,7 +114,7 @@ def make_run(folder: Path) -> Path:
     run = {
         "encoder": {"name": "tiny", "layers": 3}, "task": {"name": "letters", "metric": "accuracy"},
         "plan": plans[0].to_json(), "given_up": ["little"], "notes": ["a note"], "seconds": {"race": 82.0},
-        "decision": {"chosen": "trial-0", "why": ["it is cheap"],
+        "decision": {"chosen": "trial-0", "best": "trial-1", "why": ["it is cheap"],
                      "against_best": {"trial-0": {"points": -1.0, "low": -2.0, "high": 0.0}}},
         "tests": tests, "race": [race], "failed": [], "proposals": proposals,
     }  # fmt: skip

@@ -73,6 +73,25 @@ def test_a_tuned_model_has_its_plan_its_scores_and_its_errors(tmp_path):
     assert [row["row"] for row in worst.records()] == [6, 3, 0]  # wrong ones alone, the surest first
 
 
+def test_texts_may_hold_any_character_that_ends_a_line_somewhere(tmp_path):
+    folder = make_tuned(tmp_path / "tuned")
+    lines = [json.loads(line) for line in (folder / "predictions.jsonl").read_text().split("\n")]
+    lines[6]["text"] = "one\u2028two\u0085three\u2029four"
+    told = "\n".join(json.dumps(line, ensure_ascii=False) for line in lines)
+    (folder / "predictions.jsonl").write_text(told, encoding="utf-8")
+    assert "three" in words_of(folder)
+
+
+def test_of_very_many_values_to_predict_a_part_is_drawn(tmp_path):
+    folder = make_tuned(tmp_path / "tuned", kind="regression")
+    lines = [json.loads(line) for line in (folder / "predictions.jsonl").read_text().split("\n")]
+    many = [{**lines[row % 8], "row": row} for row in range(5000)]
+    (folder / "predictions.jsonl").write_text("\n".join(map(json.dumps, many)))
+    (figure,) = [figure for figure in page_of(open_folder(folder)).figures if figure.name == "residuals"]
+    assert len(figure.rows) == 1667
+    assert figure.notes == ("one in 3 of 5,000 rows is drawn",)
+
+
 def test_a_regression_shows_predictions_against_labels_and_the_largest_errors(tmp_path):
     page = page_of(open_folder(make_tuned(tmp_path / "tuned", kind="regression")))
     figures = {figure.name: figure for figure in page.figures}
@@ -100,6 +119,42 @@ def test_the_page_of_a_study_is_written_with_all_that(tmp_path):
     words = words_of(make_study(tmp_path / "freeze", "freeze"))
     for said in (STUDIES["freeze"].question, "frostline study freeze", "The counterpart of paper 5, figure 1"):
         assert said in words
+
+
+def test_a_large_table_is_shown_in_part_and_says_where_the_rest_is(tmp_path):
+    folder = make_study(tmp_path / "freeze", "freeze")
+    tables = json.loads((folder / "tables.json").read_text())
+    (quality,) = [table for table in tables if table["name"] == "quality"]
+    quality["rows"] *= 100
+    (folder / "tables.json").write_text(json.dumps(tables))
+    assert f"{len(quality['rows']) - 400} more rows are in tables/quality.csv." in words_of(folder)
+
+
+def test_variants_of_a_study_are_called_by_their_own_figures_and_show_their_options(tmp_path):
+    for options, number in (({}, 2), ({"new_layer_rate": 5.0}, 7), ({"keep_norms": True}, 8)):
+        folder = make_study(tmp_path / str(number), "reinitialise")
+        asked = json.loads((folder / "study.json").read_text())
+        (folder / "study.json").write_text(json.dumps({**asked, "options": options}))
+        page = page_of(open_folder(folder))
+        (kept,) = [figure for figure in page.figures if figure.name == "kept"]
+        assert kept.paper == f"paper 3, figure {number}"
+        assert {name for name, _ in page.made if name.startswith("option")} == {f"option {name}" for name in options}
+
+
+def test_nothing_is_claimed_of_tasks_that_were_not_learned(tmp_path):
+    for name in ("freeze", "strategies", "surgical"):
+        folder = make_study(tmp_path / name, name)
+        tables = json.loads((folder / "tables.json").read_text())
+        for table in tables:
+            if "informative" in table["columns"]:
+                place = table["columns"].index("informative")
+                table["rows"] = [[*row[:place], False, *row[place + 1 :]] for row in table["rows"]]
+        (folder / "tables.json").write_text(json.dumps(tables))
+        for figure in page_of(open_folder(folder)).figures:
+            assert "0 of 0" not in figure.title
+            assert "keeps" not in figure.title
+            if figure.name in ("share", "plans", "relative"):
+                assert any("not shown to be better than a constant answer" in note for note in figure.notes)
 
 
 def test_trials_that_failed_are_counted_by_their_reason(tmp_path):
@@ -164,6 +219,23 @@ def test_the_live_view_is_on_loopback_and_made_anew(tmp_path):
         assert "2 of 4 trials done" in ask(address)
         assert ask(f"{address}progress.json") != state
         assert ask(f"{address}progress.json") == ask(f"{address}progress.json")
+
+
+def test_the_live_view_looks_again_while_a_folder_cannot_be_read(tmp_path):
+    folder = make_study(tmp_path / "freeze", "freeze")
+    with serving(folder) as address:
+        (folder / "tables.json").write_text("{<b>")
+        with pytest.raises(urllib.error.HTTPError) as error:
+            urllib.request.urlopen(address)
+        said = error.value.read().decode()
+        assert error.value.code == 503
+        assert '<meta http-equiv="refresh"' in said and "<b>" not in said
+
+
+def test_a_finished_study_that_is_run_again_says_how_far_it_is(tmp_path):
+    folder = make_study(tmp_path / "freeze", "freeze")
+    (folder / "progress.json").write_text(json.dumps({"done": 3, "total": 9, "seconds_left": 20}))
+    assert page_of(open_folder(folder)).progress["said"] == "3 of 9 trials done, less than a minute left"
 
 
 def test_the_live_view_gives_nothing_else_and_answers_to_no_other_name(tmp_path):

@@ -45,10 +45,12 @@ class Results:
     Args:
         tables: of the study, by name.
         families: of its encoders, by name.
+        options: that it was run with, by name.
     """
 
     tables: Mapping[str, Table] = field(default_factory=dict)
     families: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     def rows(self, name: str) -> list[dict[str, Cell]]:
         """The rows of a table; none where there is no such table."""

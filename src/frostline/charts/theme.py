@@ -13,9 +13,6 @@ BLUE, ORANGE, GREEN, PINK, YELLOW, SKY, RED = (
 )  # fmt: skip
 GREY = "#8b8680"
 
-# What becomes of a layer.
-ROLES = {"tuned": RED, "frozen": SKY, "dropped": "#bdb8b0", "head": "#4a4641"}
-
 CATEGORIES = (BLUE, RED, GREEN, PINK, ORANGE, SKY, YELLOW, GREY)
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right", "triangle-left")
 SEQUENTIAL = "viridis"
@@ -58,5 +55,6 @@ def config(scheme: str = "light") -> dict[str, Any]:
         "title": {"color": ink, "fontSize": 14, "anchor": "start", "fontWeight": "bold", "limit": 900},
         "text": {"color": ink},
         "rule": {"color": soft},
+        "style": {"whisker": {"stroke": ink, "strokeWidth": 1.5}},
         "range": {"category": list(CATEGORIES), "heatmap": {"scheme": SEQUENTIAL}, "symbol": list(SHAPES)},
     }

@@ -7,6 +7,8 @@ from typing import Any
 
 from frostline.charts import Row, by
 
+POINTS = (-100.0, 100.0)  # no metric in points lies beyond
+
 _CUT = "intervals that reach far beyond the values are cut in the drawing; the table has them whole"
 
 
@@ -26,7 +28,7 @@ def set_aside(rows: Sequence[Row]) -> tuple[str, ...]:
     names = dict.fromkeys(f"{row['encoder']} on {row['task']}" for row in rows if row.get("informative") is False)
     if not names:
         return ()
-    return (f"not counted in the title, no better than the most frequent answer: {', '.join(names)}",)
+    return (f"not counted in the title, not shown to be better than a constant answer: {', '.join(names)}",)
 
 
 def cut_intervals(

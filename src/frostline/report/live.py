@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import html
 import json
 import threading
 from collections.abc import Iterator
@@ -16,6 +17,9 @@ from frostline.report.page import render
 from frostline.report.pages import page_of
 
 HOST = "127.0.0.1"
+_TRY_AGAIN = (
+    '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="3"><title>Not yet</title><p>{}</p>'
+)
 
 
 @contextlib.contextmanager
@@ -57,8 +61,8 @@ class _Handler(BaseHTTPRequestHandler):
             try:
                 state = _state(self.place)  # before the folder is read: what changes meanwhile is then seen
                 self._answer(HTTPStatus.OK, "text/html", render(page_of(open_folder(self.place)), state=state))
-            except UserError as error:
-                self._answer(HTTPStatus.SERVICE_UNAVAILABLE, "text/plain", str(error))
+            except Exception as error:  # a folder that is being written may be read too early: ask again
+                self._answer(HTTPStatus.SERVICE_UNAVAILABLE, "text/html", _TRY_AGAIN.format(html.escape(str(error))))
         elif self.path == "/progress.json":
             self._answer(HTTPStatus.OK, "application/json", _state(self.place))
         else:

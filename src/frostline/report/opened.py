@@ -128,6 +128,6 @@ def _lines(path: Path) -> list[dict[str, Any]]:
     if not path.is_file():
         return []
     try:
-        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
+        return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
     except ValueError as error:
         raise UserError(f"{path}: is damaged ({error}); run the command that wrote the folder again") from None

@@ -20,7 +20,7 @@ from frostline.charts.theme import config
 from frostline.table import Table, cell_in_words
 
 _TEMPLATES = Path(__file__).parent / "templates"
-_MOST_ROWS = 400  # of a table behind a chart
+_MOST_ROWS = 400  # of a table
 _LONGEST = 400  # characters of a cell
 _NUMBER = re.compile(r"[+-]?[\d.,]*%?")
 _WRAPPED = 32  # characters beyond which a column's cells have several lines
@@ -164,7 +164,8 @@ def _section(section: Section, numbers: Mapping[int, int]) -> dict[str, Any]:
         "legend": section.legend,
         "figures": [_figure(figure, numbers[id(figure)]) for figure in section.figures],
         "tables": [
-            {"title": table.title, "notes": table.notes, **_listed(table.columns, table.rows)}
+            {"title": table.title, "notes": table.notes, **_listed(table.columns, table.rows[:_MOST_ROWS]),
+             "left_out": max(0, len(table.rows) - _MOST_ROWS), "name": table.name}
             for table in section.tables
         ],
     }  # fmt: skip

@@ -12,6 +12,7 @@ from frostline.card import plan_in_words
 from frostline.charts import Results
 from frostline.errors import OptionError
 from frostline.folders import write_text
+from frostline.named_options import as_word
 from frostline.notebook import layer_stack
 from frostline.records import LayerScore, LayerScores, Plan
 from frostline.report.opened import Opened, open_folder
@@ -233,8 +234,9 @@ def _tuned(opened: Opened) -> Page:
         {"split": split, **{name: METRICS[name].shown(value) for name, value in metrics.items()}}
         for split, metrics in result["metrics"].items()
     ]
+    unit = "In points" if all(METRICS[name].points == 100 for name in result["task"]["metrics"]) else ""
     learning = [figure for figure in tuned_figures(opened) if figure.name == "learning"]
-    quality = Section(name="Quality", tables=[table_of("quality", "In points", records)], figures=learning)
+    quality = Section(name="Quality", tables=[table_of("quality", unit, records)], figures=learning)
     return Page(
         kind="Tuned model",
         title=f"{result['encoder']['name']} on {result['task']['name']}",
@@ -258,7 +260,9 @@ def _study(opened: Opened) -> Page:
     name = str(asked["study"])
     known = STUDIES[name] if name in STUDIES.names() else None
     tables = {table.name: table for table in opened.tables}
-    figures = known.draw(Results(tables=tables, families=asked.get("families", {}))) if known and tables else []
+    options = dict(asked.get("options", {}))
+    results = Results(tables=tables, families=asked.get("families", {}), options=options)
+    figures = known.draw(results) if known and tables else []
     sections = [Section(name="Figures", figures=figures)] if figures else []
     if tables:
         sections.append(Section(name="Tables", tables=list(tables.values())))
@@ -277,19 +281,20 @@ def _study(opened: Opened) -> Page:
         sections=sections,
         progress=_progress(opened),
         command=_command(opened),
-        made=_made(opened),
+        made=[*_made(opened), *((f"option {name}", as_word(value)) for name, value in options.items())],
         notes=[] if known is None else [" ".join(known.about.split("\n\n")[0].split())],
     )
 
 
 def _progress(opened: Opened) -> dict[str, Any]:
-    if opened.about or not opened.progress:
+    if not opened.progress:  # it is there while a study runs
         return {}
     done, total = opened.progress["done"], opened.progress["total"]
     failed = len(opened.counted[1])
     said = f"{done} of {total} trials done" + (f", {failed} failed" if failed else "")
     left = opened.progress.get("seconds_left")
-    return {"done": done, "total": total, "said": said + (f", about {left / 60:.0f} min left" if left else "")}
+    how_long = "" if not left else ", less than a minute left" if left < 60 else f", about {left / 60:.0f} min left"
+    return {"done": done, "total": total, "said": said + how_long}
 
 
 def _failures(opened: Opened) -> list[Section]:

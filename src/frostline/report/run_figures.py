@@ -14,6 +14,7 @@ from frostline.report.opened import Opened
 from frostline.runner.statistics import Difference
 from frostline.tasks.metrics import METRICS
 
+_MOST_POINTS = 2000  # that are drawn of values to predict
 _MOST_CLASSES = 40  # beyond it a matrix of classes is a carpet
 
 
@@ -93,6 +94,13 @@ def race_rows(opened: Opened) -> list[dict[str, Any]]:
     return rows
 
 
+def _untold(opened: Opened) -> str:
+    """How many plans of the last round cannot be told apart from the best."""
+    decision = opened.run["decision"]
+    near = sum(trial != decision["best"] and gap["high"] >= 0 for trial, gap in decision["against_best"].items())
+    return f"; {near} cannot be told apart from it" if near else ""
+
+
 def _race(opened: Opened) -> list[Figure]:
     rows, metric = race_rows(opened), opened.run["task"]["metric"]
     if not rows:
@@ -101,7 +109,7 @@ def _race(opened: Opened) -> list[Figure]:
     best = max(rows, key=lambda row: judged.gain * row["validation"])
     chosen = next((row for row in rows if row["role"] == "chosen"), best)
     if chosen is best:
-        title = f"{chosen['plan']} is the best of {len(rows)} plans on validation"
+        title = f"{chosen['plan']} is the best of {len(rows)} plans on validation{_untold(opened)}"
     else:
         share = chosen["seconds"] / best["seconds"]
         behind = abs(best["validation"] - chosen["validation"])
@@ -251,6 +259,9 @@ def _residuals(split: str, records: Sequence[Mapping[str, Any]]) -> Figure:
     rows = [{"row": record["row"], "label": record["label"], "prediction": record["prediction"],
              "error": record["prediction"] - record["label"]} for record in records]  # fmt: skip
     mean = sum(abs(row["error"]) for row in rows) / len(rows)
+    step = -(-len(rows) // _MOST_POINTS)
+    notes = () if step == 1 else (f"one in {step} of {len(rows):,} rows is drawn",)
+    rows = rows[::step]
     spec = scatter(rows, "label", "prediction", x_title="label", y_title="prediction", trend=True)
     return Figure(
         name="residuals",
@@ -258,6 +269,7 @@ def _residuals(split: str, records: Sequence[Mapping[str, Any]]) -> Figure:
         alt=f"Points for the {split} rows: the label across, the prediction upwards, and the line of least squares",
         spec=spec,
         rows=tuple(rows),
+        notes=notes,
     )
 
 

@@ -1,4 +1,4 @@
-"""The middle layer in place of the best one: the control that shows what measuring is worth."""
+"""The middle layer in place of the best one: what measuring has to beat, and hard to beat where data are scarce."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from frostline.records import LayerScores, Plan
 from frostline.strategies import chosen, strategy
 
 
-@strategy(paper="1, baseline", name="middle", proposed=lambda depth: [{"layers": min(3, depth)}])
+@strategy(paper="1, baseline", name="middle", proposed=lambda depth: [{"layers": min(2, depth)}])
 def middle(depth: int, scores: LayerScores | None, *, seed: int, layers: int = 3, keep_top: bool = True) -> Plan:
     """Tune the middle layer and the ones just below it, whatever the scores say."""
     centre = depth // 2 + 1 if depth > 1 else 1  # 13 of 24, as in the paper

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from frostline.charts import Figure, Results, Row, by
 from frostline.charts.draw import lines
-from frostline.charts.words import cut_intervals, set_aside, telling
+from frostline.charts.words import POINTS, cut_intervals, set_aside, telling
 from frostline.errors import OptionError
 from frostline.parameters import count_parameters
 from frostline.records import Plan
@@ -89,7 +89,7 @@ def _figures(results: Results) -> list[Figure]:
     shares = results.rows("share")
     wanted = ("encoder", "task", "frozen", "seeds", "mean", "low", "high", "minus_full")
     whole = [{key: row[key] for key in wanted} for row in results.rows("quality") if row["mean"] is not None]
-    drawn, cut = cut_intervals(whole, "mean", "low", "high", panel="encoder")
+    drawn, cut = cut_intervals(whole, "mean", "low", "high", panel="encoder", limits=POINTS)
     levels = [{"level": _KEEPS, "name": "90%", "encoder": encoder} for (encoder,), _ in by(shares, "encoder")]
     return [
         Figure(
@@ -121,12 +121,14 @@ def _found(shares: Sequence[Row]) -> str:
     for (encoder,), rows in by(shares, "encoder"):
         counted = [row for row in telling(rows) if not _is_set_aside(str(row["task"]))]
         names = {row["task"] for row in counted}
+        if not names:
+            continue
         most = 0
         for (frozen,), group in by(counted, "frozen"):
             if {row["task"] for row in group} == names and min(row["share_of_full"] for row in group) >= _KEEPS:
                 most = max(most, frozen)
         said.append(f"{encoder} keeps {_KEEPS:.0%} of its quality with {most} of {rows[0]['layers']} layers frozen")
-    return "; ".join(said)
+    return "; ".join(said) or "Share of full tuning's quality by the number of frozen layers"
 
 
 @study(

@@ -34,29 +34,36 @@ def figures(results: Results) -> list[Figure]:
     ]  # fmt: skip
 
 
-def _beside(curves: Sequence[Row], score: str, probe: str, arms: Sequence[str]) -> list[dict[str, Any]]:
-    """A row for every layer with the score and the probe, as far as there are both."""
+def _beside(
+    curves: Sequence[Row], score: str, probe: str, arms: Sequence[str]
+) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
+    """A row for every layer with the score and the probe, as far as there are both, and what to say of intervals."""
     mine = [row for row in curves if row["arm"] in arms and row["score"] in (score, probe)]
-    cut = {name: cut_intervals([row for row in mine if row["score"] == name], "mean", "low", "high", panel="task")[0]
-           for name in (score, probe)}  # fmt: skip
+    told = [{"panel": said_of(row, mine, "encoder", "task"), **row} for row in mine]
+    cut = [
+        cut_intervals([row for row in told if row["score"] == name], "mean", "low", "high") for name in (score, probe)
+    ]
+    notes = tuple(dict.fromkeys(note for _, said in cut for note in said))
     found = []
-    for _, group in by([row for rows in cut.values() for row in rows], "encoder", "task", "arm", "layer"):
+    for _, group in by([row for rows, _ in cut for row in rows], "encoder", "task", "arm", "layer"):
         of_score = {row["score"]: row for row in group}
         if len(of_score) == 2:
             said = {key: group[0][key] for key in ("encoder", "task", "arm", "layer", "seeds")}
-            said["panel"] = said_of(group[0], mine, "encoder", "task")
+            said["panel"] = group[0]["panel"]
             found.append(said | _ends("score", of_score[score]) | _ends("probe", of_score[probe]))
-    return found
+    return found, notes
 
 
 def _ends(name: str, row: Row) -> dict[str, Any]:
-    return {name: row["mean"], f"{name}_low": row["shown_low"], f"{name}_high": row["shown_high"]}
+    whole = "" if row["low"] is None else f"{row['low']:.3g} to {row['high']:.3g}"
+    return {name: row["mean"], f"{name}_interval": whole, f"{name}_low": row["shown_low"],
+            f"{name}_high": row["shown_high"]}  # fmt: skip
 
 
 def _two(
     curves: Sequence[Row], score: str, probe: str, arms: Sequence[str], *, name: str, title: str, paper: str
 ) -> Figure:
-    drawn = _beside(curves, score, probe, arms)
+    drawn, cut = _beside(curves, score, probe, arms)
     word = _WORD[score]
     return Figure(
         name=name,
@@ -67,7 +74,7 @@ def _two(
                       right_title=f"{probe}, quality", dash="arm" if len(arms) > 1 else None, panel="panel"),
         rows=tuple(drawn),
         paper=paper,
-        notes=(_DRAWN, *(("low variability means specialised in the task",) if score == _VARIABILITY else ())),
+        notes=(_DRAWN, *(("low variability means specialised in the task",) if score == _VARIABILITY else ()), *cut),
     )  # fmt: skip
 
 
@@ -115,7 +122,7 @@ def _agreed(agreement: Sequence[Row], score: str, probe: str, arm: str) -> str:
 def _regression(
     curves: Sequence[Row], agreement: Sequence[Row], probe: str, arm: str, *, name: str, paper: str
 ) -> Figure:
-    drawn = _beside(curves, _VARIABILITY, probe, (arm,))
+    drawn, _ = _beside(curves, _VARIABILITY, probe, (arm,))  # points without intervals
     mine = [row for row in agreement if (row["score"], row["probe"], row["arm"]) == (_VARIABILITY, probe, arm)]
     fitted = [row for row in mine if None not in (row.get(key) for key in ("slope", "intercept", "r_squared"))]
     falling = sum(row["slope"] < 0 for row in fitted)

@@ -9,7 +9,9 @@ from frostline.charts import Figure, Results, Row, by, said_of
 from frostline.charts.draw import lines, strip
 from frostline.charts.theme import GREY
 from frostline.charts.words import between, set_aside, telling
+from frostline.tasks.metrics import METRICS
 
+_BLUES = ("#7fb8dc", "#3d8fc4", "#0072b2", "#004a75")
 _MOST = 0.9  # of what all pretrained layers give
 _PROBE = "probe"
 _ENDS = {"full": "all pretrained", "all new": "all new"}  # what all other arms lie between
@@ -22,7 +24,7 @@ def figures(results: Results) -> list[Figure]:
     blocks = [row for row in measured if row["first"] is not None]
     found = []
     if kept:
-        found += [_kept(kept, results.rows("probing")), _trials(results.rows("trials"))]
+        found += [_kept(kept, results.rows("probing"), results.options), _trials(results.rows("trials"))]
     if blocks:
         found.append(_blocks(blocks, [row for row in measured if row["first"] is None]))
     return [*found, _losses(results.rows("losses"))]
@@ -47,18 +49,19 @@ def _case(row: Row, rows: Sequence[Row]) -> str:
 # Layers kept ---------------------------------------------------------------------------------------------------------
 
 
-def _kept(rows: Sequence[Row], probing: Sequence[Row]) -> Figure:
+def _kept(rows: Sequence[Row], probing: Sequence[Row], options: Mapping[str, Any]) -> Figure:
     wanted = ("encoder", "task", "kept", "seeds", "mean", "low", "high")
     drawn = [
         {"case": said_of(row, rows, "encoder", "task"), "curve": f"{row['rows']} rows", "method": "fine-tuning",
          **{key: row[key] for key in wanted}}
         for row in rows
     ]  # fmt: skip
+    scale = METRICS[rows[0]["metric"]].points if rows else 100
     probes = {(row["encoder"], row["task"], row["layer"]): row["probe"] for row in probing if row["probe"] is not None}
     for (encoder, task, layer), probe in probes.items():
         said = {"encoder": encoder, "task": task}
         drawn.append({"case": said_of(said, rows, "encoder", "task"), "curve": _PROBE, "method": "probing", **said,
-                      "kept": layer, "mean": 100 * probe})  # fmt: skip
+                      "kept": layer, "mean": scale * probe})  # fmt: skip
     notes = ["the probe reads the pretrained layer as it is, with all training rows"] if probes else []
     return Figure(
         name="kept",
@@ -66,13 +69,24 @@ def _kept(rows: Sequence[Row], probing: Sequence[Row]) -> Figure:
         alt="Curves of quality over the number of pretrained layers that are kept, one for each number of training "
         "rows with its 95% interval over seeds, and the linear probe on each layer as a dashed curve",
         spec=lines(drawn, "kept", "mean", x_title="pretrained layers kept; all above are new",
-                   y_title="quality in points", colour="curve", colours={_PROBE: GREY}, dash="method",
+                   y_title="quality in points", colour="curve", colours={_PROBE: GREY, **_shades(rows)}, dash="method",
                    interval=("low", "high"), panel="case", independent=True),
         rows=tuple(drawn),
-        paper="paper 3, figure 2",
-        notes=(*notes, "with new_layer_rate=5 or keep_norms this is the counterpart of figures 7 and 8",
-               *set_aside(rows)),
+        paper=f"paper 3, figure {_number(options)}",
+        notes=(*notes, *set_aside(rows)),
     )  # fmt: skip
+
+
+def _number(options: Mapping[str, Any]) -> int:
+    """Of the paper's figure: a higher rate for new layers and kept norms have figures of their own."""
+    return 7 if options.get("new_layer_rate", 1.0) != 1 else 8 if options.get("keep_norms") else 2
+
+
+def _shades(rows: Sequence[Row]) -> dict[str, str]:
+    """The more training rows, the darker the curve."""
+    sizes = sorted({row["rows"] for row in rows})
+    step = (len(_BLUES) - 1) / max(1, len(sizes) - 1)
+    return {f"{size} rows": _BLUES[-1 if len(sizes) == 1 else round(place * step)] for place, size in enumerate(sizes)}
 
 
 def _needed(rows: Sequence[Row]) -> str:

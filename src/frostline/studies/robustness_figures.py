@@ -17,7 +17,8 @@ _FORMULAS = {_PLAIN: "as in the paper", _COLLAPSE: "neural collapse"}  # the fir
 _STATES = {"mean": "mean of tokens", "first": "first token"}
 # From many rows, or equal classes, to few.
 _RAMP = ("#4a4ac8", "#7a3fc4", "#a62f9e", "#cc4778", "#e56b5d", "#f0904a", "#f5b332")
-_TRUST = {"smoothness zeta": "zeta", "correlation with a probe": "probe_pearson"}
+_ZETA = "smoothness zeta"
+_TRUST = {_ZETA: "zeta", "correlation with a probe": "probe_pearson"}
 _MOST = "the best layer is compared with that of the most rows and equal classes; most draws decide"
 _DRAWN = "layers from 1 on; layer 0, the embeddings, is in the table"
 
@@ -51,16 +52,21 @@ def _told(rows: Sequence[Row], name: str, words: str, *more: str) -> list[dict[s
     ]
 
 
+def _size(row: Row) -> tuple[float, int]:
+    """How near the reference a setting is: equal classes, and many rows."""
+    return row["smallest_class"] / row["rows"], row["rows"]
+
+
 def _colours(rows: Sequence[Row]) -> dict[str, str]:
     """A colour for every setting, the further from the reference the lighter."""
-    size = {row["setting"]: (row["smallest_class"] / row["rows"], row["rows"]) for row in rows}
-    names = sorted(size, key=size.__getitem__, reverse=True)
+    names = list(dict.fromkeys(row["setting"] for row in sorted(rows, key=_size, reverse=True)))
     step = (len(_RAMP) - 1) / max(1, len(names) - 1)
     return {name: _RAMP[round(place * step)] for place, name in enumerate(names)}
 
 
 def _by_setting(curves: Sequence[Row], compared: Sequence[Row], kind: str, *, paper: str) -> Figure:
-    told = _told(_of(curves, kind=kind, score=_PLAIN, states="mean"), "curve", "setting")
+    mine = sorted(_of(curves, kind=kind, score=_PLAIN, states="mean"), key=_size, reverse=True)
+    told = _told(mine, "curve", "setting")
     drawn, notes = cut_intervals(told, "mean", "mean_low", "mean_high", limits=(0, float("inf")))
     title = _steadiness(_of(compared, kind=kind, score=_PLAIN, states="mean"), kind)
     return Figure(
@@ -94,15 +100,18 @@ def _steadiness(compared: Sequence[Row], kind: str) -> str:
 
 def _trust(compared: Sequence[Row], kind: str, *, paper: str) -> Figure:
     """Smoothness, and how well variability predicts the probe, by setting: the second halves of the paper's figures."""
-    mine = _of(compared, kind=kind, score=_PLAIN, states="mean")
+    mine = sorted(_of(compared, kind=kind, score=_PLAIN, states="mean"), key=_size, reverse=True)
     drawn = [
         {"panel": ", ".join(part for part in (said_of(row, mine, "encoder", "task"), name) if part),
-         "setting": row["setting"], "draws": row["draws"], "value": row[column],
+         "what": name, "setting": row["setting"], "draws": row["draws"], "value": row[column],
          "low": row[f"{column}_low"], "high": row[f"{column}_high"]}
         for name, column in _TRUST.items()
         for row in mine
         if row.get(column) is not None
     ]  # fmt: skip
+    drawn = [
+        {**row, "low": _clipped(row["low"], row["what"]), "high": _clipped(row["high"], row["what"])} for row in drawn
+    ]
     drawn, notes = cut_intervals(drawn, "value", "low", "high")
     found = [row["probe_pearson"] for row in mine if row.get("probe_pearson") is not None]
     title = f"Smoothness of variability, and its correlation with a probe, under {kind}"
@@ -121,6 +130,12 @@ def _trust(compared: Sequence[Row], kind: str, *, paper: str) -> Figure:
         notes=("zeta: the lower the smoother", "correlation: the nearer to -1 the better low variability tells where "
                "a probe does well; the probe has equal classes and the most rows of the same draw", *notes),
     )  # fmt: skip
+
+
+def _clipped(end: float | None, what: str) -> float | None:
+    """The end of an interval as far as such values go."""
+    least, most = (0.0, float("inf")) if what == _ZETA else (-1.0, 1.0)
+    return None if end is None else min(max(end, least), most)
 
 
 def _by_states(curves: Sequence[Row], compared: Sequence[Row]) -> Figure:

@@ -105,4 +105,9 @@ def _missed(rows: Sequence[Row]) -> str:
         return "Points that spans of upper layers cost more than spans of lower layers"
     mean = sum(row["upper_minus_lower"] for row in rows) / len(rows)
     more = "more" if mean > 0 else "less"
-    return f"Spans of upper layers cost {abs(mean):.1f} points {more} than lower ones of the same length, on average"
+    known = [row for row in rows if row["low"] is not None]
+    beyond = sum(row["low"] > 0 or row["high"] < 0 for row in known)
+    return (
+        f"Spans of upper layers cost {abs(mean):.1f} points {more} than lower ones of the same length on average, "
+        f"beyond chance in {beyond} of {len(rows)} cases"
+    )

@@ -81,10 +81,12 @@ def _relative_figure(rows: Sequence[Row]) -> Figure:
         and row["minus_full"] is not None
     ]  # fmt: skip
     mine = [row for row in telling(drawn) if row["arm"] == _BEST]
-    near = sum(abs(row["minus_full"]) <= _RANGE for row in mine)
+    near = sum(row["rows_low"] is not None and row["rows_low"] > -_RANGE for row in mine)
     return Figure(
         name="relative",
-        title=f"A few layers stay within {_RANGE} points of tuning all of them in {near} of {len(mine)} cases",
+        title=f"A few layers are shown to lose less than {_RANGE} points in {near} of {len(mine)} cases"
+        if mine
+        else "Points above or below tuning all layers, by the layers that are tuned",
         alt="Bars of points above or below full fine-tuning for each task, with 95% intervals over test rows",
         spec=bars(drawn, "task", "minus_full", x_title="", y_title="points above tuning all layers", colour="arm",
                   colours=colours, interval=("rows_low", "rows_high"), panel="encoder"),

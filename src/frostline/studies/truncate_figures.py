@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from frostline.charts import Figure, Results, Row, said_of
 from frostline.charts.draw import bars, lines
-from frostline.charts.theme import BLUE, GREEN, ORANGE
-from frostline.charts.words import between, cut_intervals, set_aside, telling
+from frostline.charts.theme import BLUE, GREEN, ORANGE, encoder_colours
+from frostline.charts.words import POINTS, between, cut_intervals, set_aside, telling
 
 _COLOURS = {"UNTUNED": GREEN, "TUNED": BLUE, "TUNEDORIG": ORANGE}  # as in the paper
 _ABOUT = (
@@ -19,14 +19,14 @@ _ABOUT = (
 def figures(results: Results) -> list[Figure]:
     """Quality over the layer that is read, and what tuning the states was worth."""
     summary = results.rows("summary")
-    return [_layers(results.rows("layers"), summary), _worth(summary)]
+    return [_layers(results.rows("layers"), summary), _worth(summary, results)]
 
 
 def _layers(rows: Sequence[Row], summary: Sequence[Row]) -> Figure:
     wanted = ("encoder", "task", "arm", "layer", "seeds", "mean", "low", "high", "minus_full")
     cases = [{"case": said_of(row, rows, "encoder", "task"), **row} for row in rows if row["mean"] is not None]
     whole = [{key: row[key] for key in ("case", *wanted)} for row in cases if row["layer"] is not None]
-    drawn, cut = cut_intervals(whole, "mean", "low", "high", panel="case")
+    drawn, cut = cut_intervals(whole, "mean", "low", "high", panel="case", limits=POINTS)
     levels = [{"case": row["case"], "level": row["mean"], "name": "majority"} for row in cases if row["layer"] is None]
     return Figure(
         name="layers",
@@ -50,20 +50,24 @@ def _can_go(summary: Sequence[Row]) -> str:
     return f"Of {depth} layers, {own} at the top can go with the model's own head and {fresh} with a fresh one"
 
 
-def _worth(summary: Sequence[Row]) -> Figure:
+def _worth(summary: Sequence[Row], results: Results) -> Figure:
     wanted = ("encoder", "task", "seeds", "tuned_minus_orig", "low", "high")
     drawn = [{key: row[key] for key in wanted} for row in summary if row["tuned_minus_orig"] is not None]
-    gaps = [row["tuned_minus_orig"] for row in telling(summary) if row["tuned_minus_orig"] is not None]
-    found = (
-        f"Tuned states are worth {between(gaps, digits=1)} points more" if gaps else "What tuned states are worth more"
-    )
+    counted = [row for row in telling(summary) if row["tuned_minus_orig"] is not None]
+    gaps = [row["tuned_minus_orig"] for row in counted]
+    beyond = sum(row["low"] is not None and row["low"] > 0 for row in counted)
+    title = "What tuned states are worth more than pretrained ones in the upper half of the layers"
+    if counted:
+        title = (f"Fresh heads read tuned states {between(gaps, digits=1)} points better than pretrained ones in the "
+                 f"upper half, beyond chance in {beyond} of {len(counted)} cases")  # fmt: skip
     return Figure(
         name="worth",
-        title=f"{found} than pretrained ones in the upper half of the layers",
+        title=title,
         alt="Bars of how much better a fresh head reads tuned than pretrained states, mean over the upper half of the "
         "layers, for each encoder and task, with 95% intervals over seeds",
         spec=bars(drawn, "task", "tuned_minus_orig", x_title="task", y_title="points, TUNED minus TUNEDORIG",
-                  colour="encoder", interval=("low", "high")),
+                  colour="encoder", colours=encoder_colours([row["encoder"] for row in drawn], results.families),
+                  interval=("low", "high")),
         rows=tuple(drawn),
         notes=(_ABOUT, *set_aside(summary)),
     )  # fmt: skip

@@ -12,7 +12,6 @@ from frostline.charts.draw.parts import (
     colour_of,
     tooltips,
 )
-from frostline.charts.theme import GREY
 
 
 def bars(
@@ -42,6 +41,6 @@ def bars(
     parts = [base.mark_bar(opacity=0.9).encode(x=length, tooltip=tooltips(rows), **hue)]
     if interval is not None:
         low, high = interval
-        parts.append(base.mark_rule(color=GREY).encode(x=alt.X(f"{low}:Q", title=y_title), x2=alt.X2(high)))
+        parts.append(base.mark_rule(style="whisker").encode(x=alt.X(f"{low}:Q", title=y_title), x2=alt.X2(high)))
     vertical = [alt.Chart().mark_rule(strokeDash=[5, 4]).encode(x="level:Q", tooltip=["name:N", "level:Q"])]
     return as_spec(arranged(parts + (vertical if levels else []), rows, levels, panel, height=None))

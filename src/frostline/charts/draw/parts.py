@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from frostline.charts import Row
-from frostline.charts.theme import CATEGORIES, GREY, SHAPES
+from frostline.charts.theme import CATEGORIES, SHAPES
 
 if TYPE_CHECKING:
     import altair as alt
@@ -98,7 +98,7 @@ def level_lines(levels: Sequence[Row]) -> list[Any]:
         line.mark_rule(strokeDash=[5, 4]).encode(
             y="level:Q", tooltip=["name:N", alt.Tooltip("level:Q", format=".4~r")]
         ),
-        line.mark_text(align="left", baseline="bottom", dx=4, dy=-2, fontSize=11, color=GREY).encode(
+        line.mark_text(align="left", baseline="bottom", dx=4, dy=-2, fontSize=11).encode(
             x=alt.value(0), y="level:Q", text="name:N"
         ),
     ]
