@@ -55,6 +55,6 @@ def config(scheme: str = "light") -> dict[str, Any]:
         "title": {"color": ink, "fontSize": 14, "anchor": "start", "fontWeight": "bold", "limit": 900},
         "text": {"color": ink},
         "rule": {"color": soft},
-        "style": {"whisker": {"stroke": ink, "strokeWidth": 1.5}},
+        "style": {"whisker": {"color": ink, "stroke": ink, "strokeWidth": 1.5}},
         "range": {"category": list(CATEGORIES), "heatmap": {"scheme": SEQUENTIAL}, "symbol": list(SHAPES)},
     }
