@@ -32,10 +32,12 @@ DEPTH, WIDTH = 12, 32
 @pytest.mark.parametrize(
     ("rows", "epochs", "expected"),
     [
-        (900, 3, [(300, 1), (900, 1), (900, 3)]),
+        (900, 3, [(300, 1), (900, 3)]),
+        (2999, 3, [(1000, 1), (2999, 3)]),
+        (3000, 3, [(1000, 1), (3000, 1), (3000, 3)]),
         (9000, 1, [(1000, 1), (3000, 1), (9000, 1)]),
-        (1000, 18, [(1000, 2), (1000, 6), (1000, 18)]),
-        (1000, 14, [(778, 2), (933, 5), (1000, 14)]),
+        (10_000, 18, [(10_000, 2), (10_000, 6), (10_000, 18)]),
+        (10_000, 14, [(7778, 2), (9333, 5), (10_000, 14)]),
         (300, 1, [(100, 1), (300, 1)]),  # a ninth would be 33 rows
         (290, 1, [(290, 1)]),  # a third would be fewer than 100
         (50, 3, [(50, 1), (50, 3)]),  # all rows are enough, however few there are
@@ -58,7 +60,7 @@ def test_rounds_have_a_ninth_a_third_and_all_as_far_as_that_is_enough(rows, epoc
 class Scripted:
     """An executor that asks a script how good each trial is, or why it fails."""
 
-    def __init__(self, value, *, rows=900, metric="accuracy"):
+    def __init__(self, value, *, rows=9000, metric="accuracy"):
         split = Split(texts=("ice",) * rows, labels=(0, 1) * (rows // 2), rows=tuple(range(1, rows + 1)))
         task = Task(
             name="scripted", kind="classification", label_names=("no", "yes"), train=split, validation=split, test=None,
@@ -86,8 +88,8 @@ class Scripted:
 
 
 def round_of(spec):
-    """The number of a trial's round, on 900 rows and three epochs."""
-    return 1 if spec.train_rows == 300 else 2 if spec.recipe.epochs in (1, 10) else 3
+    """The number of a trial's round, on 9,000 rows and three epochs."""
+    return 1 if spec.train_rows == 3000 else 2 if spec.recipe.epochs in (1, 10) else 3
 
 
 def times_usual(spec):
@@ -131,6 +133,19 @@ def test_the_best_quarter_and_the_best_of_each_baseline_go_on_and_the_baselines_
     assert found.baselines == dict(zip(["full fine-tuning", "the last layers", "the head only"], ids[2:], strict=True))
 
 
+def test_after_a_single_short_round_the_best_plan_and_the_baselines_are_in_the_final():
+    middle = made_up_proposal(Plan.span(6, 7, DEPTH), "middle:layers=2", price=500)
+    executor = Scripted(by_layer, rows=900)
+    found = race(executor, [*SINGLES, *BASELINES, middle], Recipe(threads=1))
+    assert [len(rung) for rung in found.rungs] == [13, 5]  # full fine-tuning and the middle layers join late
+    assert set(map(str, plans_of(found.final))) == {
+        str(one.plan) for one in (SINGLES[0], LAST_THREE, HEAD_ONLY, FULL, middle)
+    }
+    names = {spec.id: str(spec.plan) for spec, _ in executor.ran}
+    assert names[found.baselines["the middle layers"]] == str(middle.plan)
+    assert not any(spec.plan == middle.plan and spec.recipe.epochs == 1 for spec, _ in executor.ran)
+
+
 def test_a_baseline_that_is_among_the_best_goes_on_once():
     script = Scripted(lambda spec: 0.9 if spec.plan == LAST_TWO.plan else by_layer(spec))
     found = race(script, [*SINGLES, *BASELINES], Recipe())
@@ -168,7 +183,7 @@ def test_all_plans_of_a_round_have_the_same_seed_and_the_same_rows():
     race(executor, [*SINGLES, *BASELINES], Recipe(seed=7, batch=16, threads=1))
     assert {(spec.recipe.seed, spec.recipe.batch) for spec, _ in executor.ran} == {(7, 16)}
     rounds = Counter((spec.train_rows, spec.recipe.epochs) for spec, _ in executor.ran if spec.plan.layers)
-    assert set(rounds) == {(300, 1), (None, 1), (None, 3)}
+    assert set(rounds) == {(3000, 1), (None, 1), (None, 3)}
 
 
 def test_a_head_alone_trains_ten_times_as_long():

@@ -22,7 +22,8 @@ from frostline.tasks.metrics import METRICS
 SHARES = (1 / 9, 1 / 3, 1.0)  # of the whole budget that each rung has
 _LEAST_ROWS = 100  # of a rung: below that, a comparison is a lottery
 _KEPT = 4  # one in so many goes on
-_IN_FINAL = 2  # besides the baselines
+_IN_FINAL = 2  # besides the baselines; one after a single short round, which says little of the second
+_MIDDLE_ROUND = 3000  # training rows from which on there is one; of fewer, a third tells no more than a ninth
 _OTHER_RATES = (2.0,)  # times the usual rate; the best plan of the last but one rung tries them too
 
 
@@ -77,13 +78,14 @@ Tell = Callable[[Rung, Sequence[Entry], int], None]  # the rung, its entries so 
 
 
 def make_rungs(rows: int, epochs: int) -> list[Rung]:
-    """The rounds for so many training rows and epochs; small data skip the first ones."""
+    """The rounds for so many training rows and epochs; small data have one short round only, very small ones none."""
     rungs: list[Rung] = []
     for share in SHARES:
         visits = share * rows * epochs
         passes = max(1, round(visits / rows)) if share < 1 else epochs
         count = min(rows, round(visits / passes))
-        if count >= min(rows, _LEAST_ROWS) or share == 1:
+        is_worth_it = count >= min(rows, _LEAST_ROWS) and (not rungs or rows >= _MIDDLE_ROUND)
+        if is_worth_it or share == 1:
             rungs.append(Rung(number=len(rungs) + 1, train_rows=count, epochs=passes, share=share))
     return rungs
 
@@ -224,7 +226,8 @@ def _ranked(entries: Sequence[Entry]) -> list[Entry]:
 
 def _survivors(ranked: Sequence[Entry], share: float) -> list[Proposal]:
     """The plans that go on: the best quarter, and of each kind of baseline the best."""
-    count = _IN_FINAL if share == 1 else max(_IN_FINAL + 1, -(-len(ranked) // _KEPT))
+    is_only_round = share == 1 and ranked[0].rung.number == 1
+    count = 1 if is_only_round else _IN_FINAL if share == 1 else max(_IN_FINAL + 1, -(-len(ranked) // _KEPT))
     chosen = [entry.proposal for entry in ranked[:count]]
     for kind in BASELINES.values():
         found = [entry.proposal for entry in ranked if kind(entry.proposal)]
