@@ -75,8 +75,7 @@ def plan(
         report: told how far things are.
     """
     recipe, budget = recipe or Recipe(), budget or Budget()
-    if not isinstance(task, Task):
-        task = example_task(seed=recipe.seed) if task is None else load_task(task, seed=recipe.seed)
+    task = task if isinstance(task, Task) else task_or_example(task, seed=recipe.seed)
     encoder = encoder if isinstance(encoder, Encoder) else load_encoder(encoder)
     with use_threads(recipe.threads):
         recipe = replace(recipe, threads=torch.get_num_threads())
@@ -105,6 +104,11 @@ def plans_within(
         proposals, more = rule(proposals, budget)
         notes += more
     return proposals, notes
+
+
+def task_or_example(source: Any, *, seed: int = 0, **given: Any) -> Task:
+    """The task that is given, or a part of the embedded data where none is; further arguments as of `load_task`."""
+    return example_task(seed=seed, **given) if source is None else load_task(source, seed=seed, **given)
 
 
 def example_task(*, seed: int = 0, **given: Any) -> Task:

@@ -28,14 +28,14 @@ from frostline.encoder import Encoder
 from frostline.errors import DataError, OptionError
 from frostline.export import save
 from frostline.found import Judged, Run
-from frostline.planning import example_task, measure_for_plans, plans_within, workload
+from frostline.planning import measure_for_plans, plans_within, task_or_example, workload
 from frostline.race import Entry, Race, Tell, race
 from frostline.records import LayerScores, Recipe
 from frostline.report import write_report
 from frostline.runner.statistics import compare, interval
 from frostline.runner.store import Store
 from frostline.runner.trials import InProcess, guesses
-from frostline.tasks import Task, load_task
+from frostline.tasks import Task
 from frostline.train import Report, judge
 from frostline.tuned import Tuned
 from frostline.tuning import use_threads
@@ -82,8 +82,7 @@ def run(
     folders.check_output(
         folder, overwrite=overwrite, resume=(folder / folders.CHECKPOINTS).is_dir() and not overwrite, is_run=True
     )
-    if not isinstance(task, Task):
-        task = example_task(seed=recipe.seed) if task is None else load_task(task, seed=recipe.seed)
+    task = task if isinstance(task, Task) else task_or_example(task, seed=recipe.seed)
     check_task(task)
     encoder = encoder if isinstance(encoder, Encoder) else load_encoder(encoder)
     with use_threads(recipe.threads):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -63,13 +62,13 @@ def command(
     with screen.starting():
         from frostline.checkpoint import load_encoder
         from frostline.device import use_device
-        from frostline.planning import example_task, plan
+        from frostline.planning import plan, task_or_example
         from frostline.records import Recipe
-        from frostline.tasks import load_task
     recipe = Recipe(epochs=epochs, batch=batch, max_length=max_length, threads=threads, seed=seed)
     place = use_device(device, threads=threads)
     with screen.waiting("reading the data"):
-        task = (example_task if source is None else partial(load_task, source))(
+        task = task_or_example(
+            source,
             text=text,
             text_pair=text_pair,
             label=label,

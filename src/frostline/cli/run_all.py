@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
@@ -87,10 +86,9 @@ def command(
         from frostline import folders
         from frostline.checkpoint import load_encoder
         from frostline.device import use_device
-        from frostline.planning import example_task
+        from frostline.planning import task_or_example
         from frostline.records import Recipe
         from frostline.running import check_task, run
-        from frostline.tasks import load_task
     recipe = Recipe(
         learning_rate=learning_rate, epochs=epochs, batch=batch, max_length=max_length, threads=threads, seed=seed
     )
@@ -99,7 +97,8 @@ def command(
         output, overwrite=overwrite, resume=(output / folders.CHECKPOINTS).is_dir() and not overwrite, is_run=True
     )
     with screen.waiting("reading the data"):
-        task = (example_task if source is None else partial(load_task, source))(
+        task = task_or_example(
+            source,
             text=text,
             text_pair=text_pair,
             label=label,
