@@ -220,8 +220,8 @@ def test_the_decision_is_plain_json():
 
 def test_what_a_choice_costs_and_saves_is_one_sentence():
     entries = many_rows()
-    gap = Difference(value=-0.25, low=-1.0, high=0.5)
-    assert given_up(entries["short"], entries["full"], "full fine-tuning", gap, "test accuracy") == (
+    gap = METRICS["accuracy"].said(Difference(value=-0.25, low=-1.0, high=0.5), "test")
+    assert given_up(entries["short"], entries["full"], "full fine-tuning", gap) == (
         "against full fine-tuning (1, 6, 6): -0.2 (-1.0 to +0.5) points of test accuracy; tuning takes 30% of its "
         "arithmetic and took 1.0 s in place of 1.0 s, 1,000 parameters train in place of 90,000, a prediction takes "
         "50% of its time"
@@ -230,7 +230,7 @@ def test_what_a_choice_costs_and_saves_is_one_sentence():
 
 def test_without_a_difference_nothing_is_said_about_quality():
     entries = many_rows()
-    assert given_up(entries["full"], entries["head"], "the head only", None, "accuracy") == (
+    assert given_up(entries["full"], entries["head"], "the head only", "") == (
         "against the head only (layers none, head 6): tuning takes 100.0 times its arithmetic and took 1.0 s in "
         "place of 1.0 s, 90,000 parameters train in place of 1,000, a prediction takes 2.5 times its time"
     )

@@ -102,7 +102,7 @@ def _reasons(
         gap = against[chosen.spec.id]
         said.append(
             f"It is {GOALS[budget.goal]} of the {len(fine)} plans that are shown to be within {within} "
-            f"of the best one, {best.name}: {gap} points of {metric.name} on {rows:,} validation rows."
+            f"of the best one, {best.name}: {metric.said(gap)} on {rows:,} validation rows."
         )
     elif len(fine) == 1 and any(against[entry.spec.id].high >= -margin for entry in cheaper):
         said.append(
@@ -116,10 +116,10 @@ def _reasons(
     return said
 
 
-def given_up(chosen: Entry, other: Entry, name: str, difference: Difference | None, metric: str) -> str:
-    """What choosing one plan and not another costs and saves, in a sentence."""
+def given_up(chosen: Entry, other: Entry, name: str, difference: str) -> str:
+    """What choosing one plan and not another costs and saves, in a sentence; the difference in quality in words."""
     mine, theirs = chosen.proposal.cost, other.proposal.cost
-    quality = "" if difference is None else f"{difference} points of {metric}; "
+    quality = f"{difference}; " if difference else ""
     return (
         f"against {name} {other.proposal.plan}: {quality}tuning takes {_share(mine.price, theirs.price)} its "
         f"arithmetic and took {_seconds(chosen.seconds)} in place of {_seconds(other.seconds)}, {mine.trainable:,} "

@@ -71,7 +71,7 @@ class Run:
     @property
     def given_up(self) -> tuple[str, ...]:
         """What choosing this plan costs and saves against each baseline, a sentence each."""
-        chosen, metric = self.decision.chosen, self.tuned.task.metrics[0]
+        chosen, metric = self.decision.chosen, METRICS[self.tuned.task.metrics[0]]
         others = [(test.entry, test.name, test.choice_minus_it) for test in self.tests]
         if not others:
             by_id = {entry.spec.id: entry for entry in self.race.final}
@@ -79,7 +79,7 @@ class Run:
                       for name, trial in self.race.baselines.items()]  # fmt: skip
         where = "test" if self.tests else "validation"
         return tuple(
-            given_up(chosen, entry, name, difference, f"{where} {metric}")
+            given_up(chosen, entry, name, metric.said(difference, where) if difference else "")
             for entry, name, difference in others
             if entry is not chosen
         )

@@ -65,6 +65,12 @@ class TaskMetric:
         """The value as tables show it: in points with a digit, or in its own units with four."""
         return f"{self.points * value:.1f}" if self.points == 100 else f"{value:.4g}"
 
+    def said(self, difference: object, where: str = "") -> str:
+        """A difference of two models in words: in points, or in its own units; what is positive is better."""
+        name = f"{where} {self.name}".lstrip()
+        said = f"{difference} points of {name}" if self.points == 100 else f"{difference} of {name}"
+        return said if self.higher_is_better else f"{said} (+ is better)"
+
     def gap(self, column: str) -> str:
         """The column of a difference of two models: the first minus the second where higher is better."""
         return column if self.higher_is_better else f"{column} (+ is better)"
