@@ -106,13 +106,15 @@ def _orders(measured: Sequence[Row], recovered: Sequence[Row]) -> Figure:
              for row in cases if row["arm"] not in _ENDS]  # fmt: skip
     levels = [{"case": row["case"], "level": row["mean"], "name": _ENDS[row["arm"]]}
               for row in cases if row["arm"] in _ENDS]  # fmt: skip
+    for case, group in by(drawn, "case"):
+        levels.append({"case": case[0], "level": sum(row["mean"] for row in group) / len(group), "name": "mean"})
     return Figure(
         name="orders",
         title=_found(recovered),
-        alt="A point for the quality with each order of the layers, with its 95% interval over seeds, and lines for "
-        "the usual order and for layers that are all new",
+        alt="A point for the quality with each order of the layers, with its 95% interval over seeds, how they are "
+        "distributed, and lines for their mean, the usual order and layers that are all new",
         spec=strip(drawn, "number", "mean", x_title="order, the same for all tasks", y_title="quality in points",
-                   interval=("low", "high"), panel="case", levels=levels),
+                   interval=("low", "high"), panel="case", density=True, levels=levels),
         rows=tuple(drawn),
         paper="paper 3, figure 4",
         notes=set_aside(measured),

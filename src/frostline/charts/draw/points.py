@@ -18,6 +18,9 @@ from frostline.charts.draw.parts import (
 )
 from frostline.charts.theme import CATEGORIES, GREY
 
+_ENOUGH_TO_SMOOTH = 5  # values; of fewer, a smooth shape would be invented
+_STEPS = 40  # of the outline of a distribution
+
 
 def scatter(
     rows: Sequence[Row],
@@ -93,6 +96,7 @@ def strip(
     interval: tuple[str, str] | None = None,
     panel: str | None = None,
     mean: bool = False,
+    density: bool = False,
     levels: Sequence[Row] = (),
 ) -> dict[str, Any]:
     """Single values over whole numbers, not joined; each panel has a vertical axis of its own.
@@ -106,6 +110,7 @@ def strip(
         interval: columns of its lower and upper end.
         panel: column whose values have a chart each.
         mean: join the means of the places by a dashed line.
+        density: shade at the right edge how the heights are distributed, whatever their places.
         levels: horizontal lines, as of `lines`.
     """
     import altair as alt
@@ -122,7 +127,36 @@ def strip(
     if mean:
         joined = base.mark_line(strokeDash=[5, 4], strokeWidth=2, color=CATEGORIES[1])
         parts.append(joined.encode(y=alt.Y(f"mean({y}):Q", title=y_title)))
-    return as_spec(arranged(parts + level_lines(levels), rows, levels, panel, independent=True))
+    shapes = _distributions(rows, x, y, panel) if density and rows else []
+    if shapes:
+        shape = alt.Chart().transform_filter("isValid(datum.density)")
+        parts.insert(0, shape.mark_area(orient="horizontal", opacity=0.15, color=CATEGORIES[0]).encode(
+            x=alt.X("from:Q"), x2="to", y=alt.Y("height:Q", title=y_title)))  # fmt: skip
+    return as_spec(arranged(parts + level_lines(levels), [*rows, *shapes], levels, panel, independent=True))
+
+
+def _distributions(rows: Sequence[Row], x: str, y: str, panel: str | None) -> list[Row]:
+    """How often which height occurs, smoothed, as widths of a shape at the right edge of each panel."""
+    import numpy as np
+    from scipy.stats import gaussian_kde
+
+    places = [row[x] for row in rows]
+    edge, widest = max(places) + 0.5, (max(places) - min(places)) / 4
+    shapes: list[Row] = []
+    for name in dict.fromkeys(row.get(panel or "") for row in rows):
+        heights = np.array([row[y] for row in rows if row.get(panel or "") == name and row[y] is not None])
+        if len(heights) < _ENOUGH_TO_SMOOTH or np.ptp(heights) == 0:
+            continue
+        smooth = gaussian_kde(heights)
+        beyond = 2 * float(np.sqrt(smooth.covariance[0, 0]))
+        grid = np.linspace(heights.min() - beyond, heights.max() + beyond, _STEPS)
+        density = smooth(grid)
+        shapes += [
+            {**({panel: name} if panel else {}), "height": float(height), "density": float(value), "to": edge,
+             "from": edge - widest * float(value / density.max())}
+            for height, value in zip(grid, density, strict=True)
+        ]  # fmt: skip
+    return shapes
 
 
 def dots(
