@@ -88,19 +88,32 @@ def shape_of(rows: Sequence[Row], column: str, title: str | None) -> alt.Shape:
 
 
 def level_lines(levels: Sequence[Row]) -> list[Any]:
-    """Dashed horizontal lines with their names at the left end."""
+    """Dashed horizontal lines with their names, in turn at the left and the right end: near ones do not overlap."""
     import altair as alt
 
     if not levels:
         return []
     line = alt.Chart().transform_filter("isValid(datum.level)")
+    rule = line.mark_rule(strokeDash=[5, 4])
+    parts = [rule.encode(y="level:Q", tooltip=["name:N", alt.Tooltip("level:Q", format=".4~r")])]
+    ends = {"left": (alt.value(0), 4), "right": (alt.value("width"), -4)}
+    for side in values_of(_with_sides(levels), "side"):
+        (place, away), mine = ends[side], alt.Chart().transform_filter(f"datum.side == '{side}'")
+        text = mine.mark_text(align=side, baseline="bottom", dx=away, dy=-2, fontSize=11)
+        parts.append(text.encode(x=place, y="level:Q", text="name:N"))
+    return parts
+
+
+def _with_sides(levels: Sequence[Row]) -> list[Row]:
+    """Each level with the end at which its name stands: neighbours within a panel have different ones."""
+    panels: dict[Any, list[Row]] = {}
+    for level in levels:
+        panel = str({key: value for key, value in level.items() if key not in ("level", "name")})
+        panels.setdefault(panel, []).append(level)
     return [
-        line.mark_rule(strokeDash=[5, 4]).encode(
-            y="level:Q", tooltip=["name:N", alt.Tooltip("level:Q", format=".4~r")]
-        ),
-        line.mark_text(align="left", baseline="bottom", dx=4, dy=-2, fontSize=11).encode(
-            x=alt.value(0), y="level:Q", text="name:N"
-        ),
+        {**level, "side": ("left", "right")[rank % 2]}
+        for group in panels.values()
+        for rank, level in enumerate(sorted(group, key=lambda level: level["level"]))
     ]
 
 
@@ -118,7 +131,7 @@ def arranged(
     """The parts over each other, once, or for each panel side by side."""
     import altair as alt
 
-    data = alt.Data(values=[*map(dict, rows), *map(dict, levels)])
+    data = alt.Data(values=[*map(dict, rows), *_with_sides(levels)])
     has_panels = panel is not None and len(values_of(rows, panel)) > 1
     size: dict[str, Any] = {"width": width or (PANEL if has_panels else WIDTH)}
     if height is not None:
