@@ -132,7 +132,7 @@ def test_part_of_a_new_file_is_judged_only_with_a_note(run, folder):
     lines = [f"{word} {number},{'cold' if number % 2 else 'warm'}" for number in range(20) for word in ("ice", "sun")]
     path = csv(folder, "new.csv", ["text,label", *lines])
     found = frostline.evaluate(folder / "run", str(path))
-    assert any("--split all judges all of them" in note for note in found.notes)
+    assert any("rows were divided otherwise in tuning" in note for note in found.notes)
     assert not any("--split all" in note for note in frostline.evaluate(folder / "run", str(path), split="all").notes)
 
 

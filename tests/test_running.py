@@ -12,7 +12,7 @@ import frostline
 from frostline import planning, running
 from frostline.budget import Budget
 from frostline.encoder import Encoder
-from frostline.errors import DataError, OptionError
+from frostline.errors import DataError, MeasureError, OptionError
 from frostline.records import LayerScores, Plan, Recipe
 from frostline.runner import trials
 from frostline.runner.statistics import compare
@@ -446,6 +446,26 @@ def test_every_trial_failing_is_one_line(encoder, rows, tmp_path, few_plans):
     with pytest.raises(OptionError, match=r"every trial failed: .*diverged.*; try a lower --learning-rate") as error:
         frostline.run(encoder, rows, output=tmp_path / "run", recipe=replace(RECIPE, learning_rate=1e38))
     assert "\n" not in str(error.value)
+
+
+def test_few_rows_run_through_without_the_scores_that_they_do_not_allow(encoder, tmp_path, quickly):
+    said: list[str] = []
+    rows = str(write_rows(tmp_path / "few.csv", 40))
+    found = frostline.run(encoder, rows, output=tmp_path / "run", recipe=RECIPE, announce=said.append)
+    assert "probe.linear" not in found.scores.scores
+    assert any("probe.linear left out: a probe holds out" in note for note in found.scores.notes)
+    assert "note: the rows are too few for a linear probe: the head alone is tried on every layer" in said
+    assert {one.plan.head for one in found.proposals if not one.plan.layers} == {1, 2}
+
+
+def test_a_mistake_that_measuring_finds_leaves_nothing_behind(encoder, rows, tmp_path, monkeypatch):
+    def refuse(*given, **options):
+        raise MeasureError("these rows are all of one class")
+
+    monkeypatch.setattr(running, "measure_for_plans", refuse)
+    with pytest.raises(MeasureError, match="all of one class"):
+        frostline.run(encoder, rows, output=tmp_path / "run", recipe=RECIPE)
+    assert not (tmp_path / "run").exists()
 
 
 def test_numbers_to_predict_run_through(encoder, tmp_path, quickly):

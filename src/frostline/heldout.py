@@ -46,9 +46,9 @@ def hold_out(evidence: Evidence, *, seed: int | None = None) -> tuple[Tensor, Te
     number = len(torch.unique(evidence.groups[held]))
     if number < FEWEST:
         things = "rows" if number == len(held) else "groups of rows"
-        raise MeasureError(f"a probe holds out {number} {things} and needs {FEWEST} to be judged on; raise --examples")
+        raise MeasureError(f"a probe holds out {number} {things} and needs {FEWEST} to be judged on; give more rows")
     if evidence.has_classes and len(torch.unique(evidence.labels[fit])) < 2:
-        raise MeasureError(f"a probe needs two classes, and the {len(fit)} rows to fit on have one; raise --examples")
+        raise MeasureError(f"a probe needs two classes, and the {len(fit)} rows to fit on have one; give more rows")
     return fit, held
 
 

@@ -46,6 +46,7 @@ def measure(
     similarity: bool = True,
     nulls: Sequence[str] = (),
     stream: bool = False,
+    needs_all: bool | None = None,
     seed: int = 0,
     memory_limit: int = _MEMORY_LIMIT,
     progress: Progress | None = None,
@@ -66,6 +67,8 @@ def measure(
         nulls: what chance gives, for comparison: 'shuffled' labels, a 'random' encoder of the same shape.
         stream: keep sums only and no states, so that any number of rows can be measured; for scores that allow it, and
             without intervals, similarity and nulls.
+        needs_all: whether a score that the rows do not allow is an error, or left out with a note; None for an error
+            where scores are given by name.
         seed: of everything that is drawn.
         memory_limit: bytes of states beyond which they lie on disk.
         progress: told what is being done, and how much of it is done.
@@ -104,9 +107,8 @@ def measure(
         )
         passed = time.perf_counter()
         evidence = _evidence(encoder, task, split, tokens, states, pooling=pooling, seed=seed)
-        found, more = _score_all(
-            chosen, evidence, nulls, uncertainty=uncertainty, may_fail=isinstance(scores, str), tell=tell
-        )
+        may_fail = isinstance(scores, str) if needs_all is None else not needs_all
+        found, more = _score_all(chosen, evidence, nulls, uncertainty=uncertainty, may_fail=may_fail, tell=tell)
         notes, truncated = [*notes, *more], tokens.truncated
         matrices = similarity_matrices(evidence) if similarity else {}
     limit = encoder.default_length if max_length is None else max_length

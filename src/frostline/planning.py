@@ -13,13 +13,14 @@ import torch
 from frostline.budget import Budget, bargains, check_limits, within
 from frostline.calibration import calibrate
 from frostline.checkpoint import load_encoder
-from frostline.cost import Costs, Workload
+from frostline.cost import Cost, Costs, Workload
 from frostline.encoder import Encoder
 from frostline.measured_rows import DEFAULT_SCORES
 from frostline.measurement import measure
 from frostline.proposals import NEEDED_SCORES, Proposal, propose
 from frostline.records import FORMAT_VERSION, LayerScores, Recipe
 from frostline.scores import LAYER_SCORES
+from frostline.table import Table, table_of
 from frostline.tasks import Task, load_task
 from frostline.tasks.splits import sample
 from frostline.train import Report
@@ -42,6 +43,31 @@ class Plans:
     scores: LayerScores
     proposals: tuple[Proposal, ...]
     notes: tuple[str, ...]
+
+    @property
+    def table(self) -> Table:
+        """The plans with their costs, as they are shown."""
+        scores = self.scores
+        rows = [
+            {
+                "plan": one.name,
+                "trainable": f"{one.cost.trainable:,}",
+                "saved": f"{one.cost.stored:,}",
+                "latency": f"{100 * one.cost.latency:.0f}%",
+                "memory": f"{one.cost.memory / 1e6:,.0f} MB",
+                "cache": f"{one.cost.cache / 1e6:,.0f} MB",
+                "seconds": _range(one.cost),
+                "from": one.origins,
+            }
+            for one in self.proposals
+        ]
+        title = f"{scores.encoder['name']} ({scores.depth} layers) on {scores.task['name']}"
+        return table_of("plans", title, rows)
+
+    def _repr_html_(self) -> str:
+        from frostline.notebook import tables_html
+
+        return tables_html(self.table.title, [replace(self.table, title=" ".join(self.notes))])
 
     def to_json(self) -> dict[str, Any]:
         """The plans as plain JSON values."""
@@ -132,6 +158,7 @@ def measure_for_plans(encoder: Encoder, task: Task, recipe: Recipe, *, report: R
         encoder,
         task,
         scores=_fitting([*DEFAULT_SCORES, *NEEDED_SCORES], task),
+        needs_all=False,  # plans that follow a score that is not there are not proposed
         max_length=recipe.max_length,
         seed=recipe.seed,
         progress=report,
@@ -150,6 +177,10 @@ def workload(workshop: Workshop) -> Workload:
         kind=task.kind,
         texts_per_row=1.0 if offsets is None else len(train) / (len(offsets) - 1),
     )
+
+
+def _range(cost: Cost) -> str:
+    return "" if cost.seconds is None else f"{cost.seconds:.0f} ({cost.low:.0f} to {cost.high:.0f})"
 
 
 def _fitting(names: Sequence[str], task: Task) -> list[str]:

@@ -202,14 +202,14 @@ def _check_pairs(model: Predictor, rows: Split) -> None:
 
 
 def _carved(model: Predictor, task: Task, rows: Split, split: str) -> tuple[str, ...]:
-    """A note where only a part of a file with new rows is judged."""
+    """A note where a part of a file is judged that was divided otherwise in tuning, or was not there."""
     known = model.tuned_on.get("fingerprint")
     in_all = sum(len(each) for each in task.splits.values())
     if split == "all" or known in (None, task.fingerprint) or len(rows) == in_all:
         return ()
     return (
-        f"these are not the rows that the model was tuned on: {len(rows):,} of {in_all:,} are judged; "
-        "--split all judges all of them",
+        f"rows were divided otherwise in tuning: {len(rows):,} of {in_all:,} are judged, and where the model was tuned "
+        "on this file, some of them were trained on; of new rows, --split all judges all",
     )
 
 

@@ -81,6 +81,8 @@ def propose(
         else:
             found[key] = (plan, [source])
     notes = []
+    if PROBE not in scores.scores:
+        notes.append("the rows are too few for a linear probe: the head alone is tried on every layer")
     tried, left = list(found.values()), []
     if not allow_frostline_only:  # before counting their costs, which takes a second each
         left = [plan for plan, _ in tried if not METHODS[plan.method].is_stock]

@@ -6,6 +6,7 @@ was, and a finished one is moved into place as a whole.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import shutil
@@ -25,7 +26,7 @@ from frostline.checkpoint import load_encoder
 from frostline.cost import Costs
 from frostline.decision import Decision, decide
 from frostline.encoder import Encoder
-from frostline.errors import DataError, OptionError
+from frostline.errors import DataError, OptionError, UserError
 from frostline.export import save
 from frostline.found import Judged, Run
 from frostline.planning import measure_for_plans, plans_within, task_or_example, workload
@@ -101,7 +102,11 @@ def run(
         )
         check_limits(running.costs, budget)
         running.claim(overwrite=overwrite)
-        return running.all()
+        try:
+            return running.all()
+        except UserError:
+            running.give_up()
+            raise
 
 
 def check_task(task: Task) -> None:
@@ -175,6 +180,13 @@ class _Running:
             self.announce(f"going on with the run that was stopped in {self.folder}")
         self.place.mkdir(parents=True, exist_ok=True)
         folders.write_json(self.place / _IDENTITY, {"run": identity})
+
+    def give_up(self) -> None:
+        """Leave nothing behind where the mistake was found before anything was."""
+        if not (self.place / _SCORES).exists():
+            shutil.rmtree(self.place, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                self.folder.rmdir()  # only if nothing else is there
 
     def all(self) -> Run:
         """Everything, from measuring to saving."""

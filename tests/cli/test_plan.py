@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+from html import escape
 
 import pytest
 from tests.race_tools import save_shallow, write_rows
@@ -94,6 +95,12 @@ def test_the_table_has_a_line_for_each_plan_with_what_it_costs_and_where_it_come
     assert lines[3 + len(known.proposals)] == ""
     for note in known.notes:
         assert f"note: {note}" in " ".join(out.split())
+
+
+def test_notebooks_show_the_same_table(known):
+    shown = known._repr_html_()
+    for row in known.table.rows:
+        assert all(escape(str(cell)) in shown for cell in row)
 
 
 def test_a_limit_leaves_out_what_exceeds_it_and_says_so(known, model, rows, capsys):

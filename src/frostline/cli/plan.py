@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from frostline.cli import budgets, options, screen
-
-if TYPE_CHECKING:
-    from frostline.proposals import Proposal
 
 
 def command(
@@ -90,10 +87,10 @@ def command(
         screen.print_json(found.to_json())
         return
     console = screen.out()
-    title = f"{encoder.name} ({encoder.depth} layers) on {task.name}, {epochs} epochs\n"
-    console.print(title, style="bold", markup=False)
-    columns = ["plan", "trainable", "saved", "latency", "memory", "cache", "seconds", "from"]
-    console.print(screen.table(columns, [_line(one) for one in found.proposals], right=columns[1:-1]))
+    table = found.table
+    console.print(f"{table.title}, {epochs} epochs\n", style="bold", markup=False)
+    rows = [[str(cell) for cell in row] for row in table.rows]
+    console.print(screen.table(table.columns, rows, right=table.columns[1:-1]))
     console.print(
         "\n(bottom, top, head): those layers train and the head reads there; what lies above is dropped. Latency is "
         "relative to the whole encoder; seconds are for tuning on this machine, with the range that is likely.",
@@ -101,17 +98,3 @@ def command(
     )
     for note in found.notes:
         console.print(f"note: {note}", style="dim", markup=False)
-
-
-def _line(one: Proposal) -> list[str]:
-    cost = one.cost
-    return [
-        one.name,
-        f"{cost.trainable:,}",
-        f"{cost.stored:,}",
-        f"{100 * cost.latency:.0f}%",
-        f"{cost.memory / 1e6:,.0f} MB",
-        f"{cost.cache / 1e6:,.0f} MB",
-        f"{cost.seconds:.0f} ({cost.low:.0f} to {cost.high:.0f})" if cost.seconds is not None else "",
-        one.origins,
-    ]
