@@ -42,9 +42,9 @@ def _section(study: Study, docs: Path) -> str:
     quick = ", ".join(f"`{name}={as_word(value)}`" for name, value in study.quick.items()) or "none"
     differs = "".join(f"; {name.replace('_', ' ')} {value}" for name, value in study.quick_recipe.items())
     facts = [
-        f"Unless told otherwise: {', '.join(study.tasks)}; {study.seeds} seeds; {recipe or 'the usual recipe'}; "
+        f"Unless told otherwise: {', '.join(study.tasks)}; {_seeds(study.seeds)}; {recipe or 'the usual recipe'}; "
         f"options {options}.",
-        f"With `--quick`: {', '.join(study.quick_tasks)}; {study.quick_seeds} seeds{differs}; options {quick}.",
+        f"With `--quick`: {', '.join(study.quick_tasks)}; {_seeds(study.quick_seeds)}{differs}; options {quick}.",
     ]
     image = f"{_IMAGES}/{study.name}.svg"
     shown = []
@@ -53,6 +53,10 @@ def _section(study: Study, docs: Path) -> str:
                  f"![A figure of the study {study.name}]({image})", ""]  # fmt: skip
     parts = [f"## {study.name}", "", study.question, "", about, "", *(f"- {fact}" for fact in facts), "", *shown]
     return "\n".join(parts)
+
+
+def _seeds(count: int) -> str:
+    return "1 seed" if count == 1 else f"{count} seeds"
 
 
 def draw_examples(folder: Path, docs: Path) -> None:

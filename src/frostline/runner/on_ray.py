@@ -37,7 +37,8 @@ class OnRay:
         try:
             import ray
         except ImportError:
-            raise OptionError("--on ray: Ray is not installed; in a clone: pip install -c constraints.txt '.[ray]'") from None
+            message = "--on ray: Ray is not installed; in a clone: pip install -c constraints.txt '.[ray]'"
+            raise OptionError(message) from None
         if cpus < 0 or gpus < 0 or cpus + gpus == 0:
             raise OptionError(
                 f"--cpus-per-trial {cpus:g}, --gpus-per-trial {gpus:g}: a trial needs something to run on"
