@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from dataclasses import replace
+from math import inf
 from types import SimpleNamespace
 
 import pytest
@@ -291,38 +292,25 @@ def test_a_deadline_in_the_past_goes_on_until_a_plan_has_not_failed():
     assert plans_of(found.final) == [Plan.span(9, 9, DEPTH)]
 
 
+def raced_until(deadline, monkeypatch):
+    """A race in which every trial takes a second."""
+    script = Scripted(by_layer)
+    monkeypatch.setattr("frostline.race.time.monotonic", lambda: float(len(script.ran)))
+    return script, race(script, [*SINGLES, *BASELINES], Recipe(), deadline=deadline)
+
+
 def test_a_deadline_in_the_last_round_leaves_the_plans_that_were_done(monkeypatch):
-    now = 0.0
-
-    def value(spec):
-        nonlocal now
-        now += 1.0
-        return by_layer(spec)
-
-    monkeypatch.setattr("frostline.race.time.monotonic", lambda: now)
-    whole = Scripted(value)
-    race(whole, [*SINGLES, *BASELINES], Recipe())
-    now, stopped = 0.0, Scripted(value)
-    found = race(stopped, [*SINGLES, *BASELINES], Recipe(), deadline=len(whole.ran) - 2.5)
+    whole, _ = raced_until(inf, monkeypatch)
+    stopped, found = raced_until(len(whole.ran) - 2.5, monkeypatch)
     assert [spec.id for spec, _ in stopped.ran] == [spec.id for spec, _ in whole.ran[:-2]]
     assert [len(rung) for rung in found.rungs] == [13, 6, 3]
     assert found.notes == ("time is up: round 3 tried 3 of 5 plans",)
 
 
 def test_when_time_is_up_in_the_last_round_the_best_plan_has_run_already(monkeypatch):
-    now = 0.0
-
-    def value(spec):
-        nonlocal now
-        now += 1.0
-        return by_layer(spec)
-
-    monkeypatch.setattr("frostline.race.time.monotonic", lambda: now)
-    whole = Scripted(value)
-    race(whole, [*SINGLES, *BASELINES], Recipe())
+    whole, _ = raced_until(inf, monkeypatch)
     first_of_last = next(place for place, (spec, _) in enumerate(whole.ran) if round_of(spec) == 3)
-    now, stopped = 0.0, Scripted(value)
-    found = race(stopped, [*SINGLES, *BASELINES], Recipe(), deadline=first_of_last + 0.5)
+    stopped, found = raced_until(first_of_last + 0.5, monkeypatch)
     assert plans_of(found.final) == [SINGLES[0].plan]  # not the head alone, which is the cheapest
     assert {keep for _, keep in stopped.ran} == {True}  # where the last round may be missed, every model may be needed
 

@@ -9,7 +9,7 @@ from tests.tiny import ALL_CONFIGS, DEPTH, padded_inputs, random_tokens, tiny_en
 
 from frostline.encoder import unroll
 from frostline.errors import OptionError
-from frostline.surgery import permute, reinitialise, shuffle, skip, truncate
+from frostline.surgery import permute, reinitialise, skip, truncate
 
 
 def raw_states(encoder, tokens):
@@ -206,12 +206,6 @@ def test_albert_keeps_sharing_only_where_layers_stay_alike():
     assert not truncate(tiny_encoder("albert two groups"), 2).shares_layers
 
 
-def test_shuffling_depends_on_the_seed_alone():
-    orders = [shuffle(tiny_encoder(name), seed=seed).order for name in ("bert", "mpnet") for seed in (0, 0, 1)]
-    assert orders[0] == orders[1] == orders[3]
-    assert orders[0] != orders[2]
-
-
 @pytest.mark.parametrize(
     ("operate", "message"),
     [
@@ -233,5 +227,4 @@ def test_surgery_draws_nothing_from_the_global_random_state():
     encoder = tiny_encoder("albert")
     before = torch.get_rng_state()
     reinitialise(encoder, [1], seed=0)
-    shuffle(encoder, seed=0)
     assert torch.equal(before, torch.get_rng_state())

@@ -74,12 +74,6 @@ def permute(encoder: Encoder, order: Sequence[int]) -> Encoder:
     return _select(encoder, order)
 
 
-def shuffle(encoder: Encoder, *, seed: int) -> Encoder:
-    """An encoder whose layers come in a random order that depends only on the seed and the number of layers."""
-    order = torch.randperm(encoder.depth, generator=torch.Generator().manual_seed(seed)) + 1
-    return permute(encoder, order.tolist())
-
-
 def skip(encoder: Encoder, first: int, last: int) -> Encoder:
     """An encoder without the layers first..last: the layer below them feeds the one above."""
     _check_layers(encoder, [first, last])

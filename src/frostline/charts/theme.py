@@ -1,6 +1,6 @@
 """Colours and letters of all figures: the same thing has the same colour everywhere, for all kinds of eyes.
 
-The colours are Okabe and Ito's, which people with any kind of colour blindness tell apart, in light and in dark.
+The colours are Okabe and Ito's, made to be told apart with the common kinds of colour blindness, in light and in dark.
 """
 
 from __future__ import annotations
