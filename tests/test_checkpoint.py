@@ -143,11 +143,11 @@ BROKEN = {
     "heads do not divide width": (lambda f: edit_config(f, num_attention_heads=5), "the model cannot be loaded"),
     "weights are cut short": (
         lambda f: (f / "model.safetensors").write_bytes((f / "model.safetensors").read_bytes()[:1000]),
-        "the model cannot be loaded",
+        "model.safetensors is damaged or cut off; fetch it again",
     ),
     "weights are not safetensors": (
         lambda f: (f / "model.safetensors").write_bytes(b"not weights at all"),
-        "the model cannot be loaded",
+        "model.safetensors is damaged or cut off; fetch it again",
     ),
     "NaN in the weights": (spoil_weight, "encoder.layer.1.output.dense.weight holds NaN or infinite values"),
     "no tokenizer": (remove_tokenizer, "has no tokenizer"),

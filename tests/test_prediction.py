@@ -119,12 +119,13 @@ def test_pairs_are_refused_by_a_model_that_was_tuned_on_single_texts(run, folder
     path = csv(folder, "more.csv", ["sentence1,sentence2", "ice,sun", "hail,heat"])
     with pytest.raises(DataError, match="was tuned on single texts"):
         frostline.predict(folder / "run", path, text="sentence1", text_pair="sentence2")
-    guessed = frostline.predict(folder / "run", path, text="sentence1")
+    guessed = frostline.predict(folder / "run", path)
+    assert guessed.notes[-1].startswith("the second text is not used: ")
     assert guessed.probabilities == frostline.predict(folder / "run", ["ice", "hail"]).probabilities
 
 
 def test_a_text_in_place_of_a_list_or_file_is_explained(run, folder):
-    with pytest.raises(DataError, match=r"'what a day': no such file; texts themselves are given as a list"):
+    with pytest.raises(DataError, match=r"'what a day': no such file; give one with a column of texts"):
         frostline.predict(folder / "run", "what a day")
 
 
@@ -171,6 +172,13 @@ def test_a_new_file_can_be_judged_as_a_whole(run, folder):
     labels = frostline.predict(folder / "run", path).labels
     right = [a == b for a, b in zip(labels, ["cold", "warm", "warm"], strict=True)]
     assert found.metrics["accuracy"] == pytest.approx(sum(right) / 3)
+
+
+def test_new_rows_of_one_class_can_be_judged(run, folder):
+    path = csv(folder, "warm.csv", ["text,label", "sun,warm", "heat,warm"])
+    found = frostline.evaluate(folder / "run", path, split="all")
+    labels = frostline.predict(folder / "run", path).labels
+    assert found.metrics["accuracy"] == pytest.approx(labels.count("warm") / 2)
 
 
 def test_labels_in_another_order_or_case_are_the_same_labels(run, folder):

@@ -349,7 +349,7 @@ def test_where_every_plan_needs_frostline_the_message_says_what_to_do(encoder, r
 
 
 def test_going_on_with_another_seed_is_refused_in_one_line(stopped, encoder, rows):
-    with pytest.raises(OptionError, match="a run that was stopped and had other data, model") as error:
+    with pytest.raises(OptionError, match="a run that was stopped and had other data and seed; say --overwrite") as error:
         frostline.run(encoder, rows, output=stopped, recipe=replace(RECIPE, seed=1))
     assert "\n" not in str(error.value)
     assert "--overwrite" in str(error.value)
@@ -362,12 +362,11 @@ def test_tuning_does_not_touch_a_stopped_run(stopped, encoder, rows):
 
 
 def test_going_on_with_other_data_another_metric_or_another_model_is_refused(stopped, encoder, rows, tmp_path):
-    refused = pytest.raises(OptionError, match="a run that was stopped and had other data, model")
-    with refused:
+    with pytest.raises(OptionError, match="had other data;"):
         frostline.run(encoder, write_rows(tmp_path / "letters.csv", rows=119), output=stopped, recipe=RECIPE)
-    with refused:
+    with pytest.raises(OptionError, match="had other metric;"):
         frostline.run(encoder, load_task(rows, metric="macro_f1"), output=stopped, recipe=RECIPE)
-    with refused:
+    with pytest.raises(OptionError, match="had other model;"):
         frostline.run(save_shallow(tmp_path / "other", seed=1), rows, output=stopped, recipe=RECIPE)
 
 

@@ -79,6 +79,14 @@ def test_a_folder_from_before_there_was_an_option_can_be_gone_on_with(finished):
         place.write_text(before)
 
 
+def test_a_study_that_was_refused_before_its_first_trial_does_not_block_its_folder(tmp_path):
+    with pytest.raises(OptionError, match="step 0"):
+        run_quickly("freeze", tmp_path, layers=2, options={"step": 0})
+    found = run_quickly("freeze", tmp_path, layers=2)
+    assert found.tables
+    assert json.loads((found.folder / "study.json").read_text())["options"]["step"] != 0
+
+
 def test_other_data_in_the_same_folder_are_refused(finished, tmp_path):
     _, folder = finished
     with pytest.raises(OptionError, match="tasks letters"):
@@ -112,6 +120,8 @@ def test_two_processes_cannot_run_a_study_in_one_folder(finished):
     ("given", "message"),
     [
         ({"seeds": 0}, "seeds 0: must be 1 or more"),
+        ({"workers": 0}, "--workers 0: must be 1 or more"),
+        ({"recipe": {"epochs": 0}}, "recipe epochs 0"),
         ({"options": {"stpe": 2}}, "unknown option 'stpe' (did you mean step?)"),
         ({"options": {"step": "two"}}, "step 'two' must be a whole number"),
         ({"protocol": "papper"}, "unknown protocol 'papper'"),
@@ -133,9 +143,9 @@ def test_an_unknown_study_or_task_has_a_suggestion(tmp_path):
 
 def test_the_same_task_or_encoder_twice_is_refused(finished):
     _, folder = finished
-    with pytest.raises(OptionError, match="task letters: was given twice"):
+    with pytest.raises(OptionError, match="task letters: there are two of that name"):
         run_quickly("freeze", folder, tasks=[str(folder / "letters.csv")] * 2)
-    with pytest.raises(OptionError, match="was given twice"):
+    with pytest.raises(OptionError, match="there are two of that name"):
         run_quickly("freeze", folder, encoders=[str(folder / "tiny")] * 2)
 
 
@@ -260,6 +270,10 @@ def test_an_export_to_something_else_and_a_folder_without_trials_are_refused(fin
     found, _ = finished
     with pytest.raises(OptionError, match=r"must end in \.csv, \.json or \.parquet"):
         write_trials(found.folder, tmp_path / "trials.xlsx")
+    with pytest.raises(OptionError, match=r"--export .*trials.csv: cannot be written \(No such file or directory\)"):
+        write_trials(found.folder, tmp_path / "nowhere" / "trials.csv")
+    with pytest.raises(OptionError, match="is a file; give the folder"):
+        read_trials(found.folder / "store.sqlite")
     with pytest.raises(OptionError, match="holds no trials"):
         read_trials(tmp_path)
     with pytest.raises(OptionError, match="there is no such folder"):

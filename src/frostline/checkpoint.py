@@ -70,6 +70,8 @@ def fingerprint(folder: Path) -> str:
 def read_config(folder: Path, name: str) -> dict[str, Any]:
     """The contents of a folder's config.json; neither it nor the tokenizer's may ask for code to be run."""
     if not (folder / "config.json").is_file():
+        if (folder / "model" / "config.json").is_file():
+            raise EncoderError(f"{name}: is a run's folder; its model is {folder / 'model'}")
         raise EncoderError(f"{name}: has no config.json; give a folder saved with save_pretrained, or a hub id")
     if (folder / "tokenizer_config.json").is_file():
         _read_json(folder / "tokenizer_config.json", name)
@@ -177,6 +179,19 @@ def _check_files(folder: Path, name: str) -> None:
         )
 
 
+def _damaged_weights(folder: Path) -> str | None:
+    """The first file of weights that cannot even be opened."""
+    from safetensors import SafetensorError, safe_open
+
+    for path in sorted(folder.glob("*.safetensors")):
+        try:
+            with safe_open(path, framework="pt"):
+                pass
+        except (SafetensorError, OSError):
+            return path.name
+    return None
+
+
 def _load_weights(folder: Path, name: str) -> tuple[Any, bool]:
     """The base model in float32, and whether its pooler came with the checkpoint."""
     from transformers import AutoModel
@@ -193,7 +208,9 @@ def _load_weights(folder: Path, name: str) -> tuple[Any, bool]:
         )
     except Exception as error:
         # transformers raises a dozen kinds here, from broken headers to impossible sizes in config.json.
-        raise EncoderError(f"{name}: the model cannot be loaded: {_first_line(error)}") from error
+        damaged = _damaged_weights(folder)
+        what = "the model cannot be loaded" if damaged is None else f"{damaged} is damaged or cut off; fetch it again"
+        raise EncoderError(f"{name}: {what}: {_first_line(error)}") from error
     family = FAMILIES[model.config.model_type]
     missing = sorted(key for key in report["missing_keys"] if not _is_pooler(key, family.pooler_path))
     if missing:

@@ -7,7 +7,7 @@ import os
 import platform
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -94,6 +94,28 @@ def command() -> list[str]:
 def versions() -> dict[str, str]:
     """What the result was made with."""
     return {"python": platform.python_version(), **{name: metadata.version(name) for name in _RECORDED}}
+
+
+def check_file(path: Path, flag: str, suffixes: Sequence[str]) -> None:
+    """Refuse, before any work is done, a file that cannot be written.
+
+    Args:
+        path: of the file.
+        flag: with which it was given.
+        suffixes: one of which it must have.
+    """
+    if path.suffix not in suffixes:
+        raise OptionError(f"{flag} {path}: must end in {', '.join(suffixes[:-1])} or {suffixes[-1]}")
+    if path.is_dir():
+        raise OptionError(f"{flag} {path}: is a folder; give a file in it")
+    try:
+        is_new = not path.exists()
+        with path.open("a", encoding="utf-8"):
+            pass
+        if is_new:
+            path.unlink()
+    except OSError as error:
+        raise OptionError(f"{flag} {path}: cannot be written ({error.strerror}); give another file") from None
 
 
 def write_json(path: Path, content: Any) -> None:

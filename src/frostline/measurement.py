@@ -136,7 +136,7 @@ def measure(
         scores=found,
         similarity=matrices,
         agreement=tuple(one.to_json() for one in agreements({name: one.values for name, one in found.items()})),
-        notes=(*task.notes, *notes, *notes_on(encoder, task, split, rows, truncated, limit)),
+        notes=(*task.notes, *notes, *notes_on(encoder, task, split, rows, truncated, limit, found)),
         seconds={"states": round(passed - started, 3), "scores": round(time.perf_counter() - passed, 3)},
     )
 

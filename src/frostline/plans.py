@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from frostline.encoder import Encoder
     from frostline.tasks import Task
 
-_FORMS = "as 9,12,12 or layers=2+5+9,head=12 or freeze=8, a strategy's name, or a JSON file"
+_FORMS = "as 9,12,12 or layers=2+5+9,head=12 or freeze=8, or name a strategy (--list-plans) or a JSON file"
 
 
 _DEEPEST = 1_000  # more layers than any encoder has
@@ -130,7 +130,7 @@ def _from_json(text: str) -> Plan:
             raise OptionError(f"plan {text}: unknown {unknown[0]!r}; known: {', '.join(known)}")
         return Plan.from_json(data)
     except OSError as error:
-        raise OptionError(f"plan {text}: {error.strerror}; give a plan's JSON file, or write it {_FORMS}") from None
+        raise OptionError(f"plan {text}: {error.strerror}; write it {_FORMS}") from None
     except (ValueError, TypeError, KeyError, AttributeError):
         raise OptionError(f'plan {text}: is not a plan in JSON, such as {{"layers": [11, 12], "head": 12}}') from None
 

@@ -105,13 +105,29 @@ def predict(
     """
     rows, notes = read_unlabelled(data, text=text, text_pair=text_pair, choices=choices)
     model = folder if isinstance(folder, Predictor) else load_tuned(folder, encoder=encoder)
+    is_guessed = text_pair is None and not isinstance(data, list | tuple)
+    return answer(model, rows, notes, is_pair_guessed=is_guessed, report=report)
+
+
+def answer(
+    model: Predictor, rows: Split, notes: tuple[str, ...], *, is_pair_guessed: bool, report: Report | None = None
+) -> Predictions:
+    """What a model says of rows that were read already.
+
+    Args:
+        model: loaded.
+        rows: without labels.
+        notes: what was guessed about them.
+        is_pair_guessed: a column with second texts was not asked for, and may be left out.
+        report: told how far things are.
+    """
     if model.kind == "multiple choice" and rows.choices is None:
         raise DataError(f"{model.name}: chooses between answers; the data needs columns with them (--choices)")
     if model.kind != "multiple choice" and rows.choices is not None:
         rows = replace(rows, choices=None)
-    was_guessed = text_pair is None and not isinstance(data, list | tuple)
-    if rows.pairs is not None and was_guessed and model.tuned_on.get("pairs") is False:
+    if rows.pairs is not None and is_pair_guessed and model.tuned_on.get("pairs") is False:
         rows = replace(rows, pairs=None)  # a column that was taken for a second text
+        notes = (*notes, f"the second text is not used: {model.name} was tuned on single texts")
     _check_pairs(model, rows)
     said = in_words(_outputs(model, rows, report), rows, model.kind, model.label_names, with_labels=False)
     return Predictions(rows=tuple(said), label_names=model.label_names, notes=notes)
@@ -152,6 +168,15 @@ def evaluate(
         rows=tuple(said),
         notes=(*task.notes, *notes),
     )
+
+
+def embedded_data_of(model: Predictor) -> str:
+    """The data that a model was tuned on, where they are embedded: those need not be given to judge it."""
+    name = str(model.tuned_on.get("name", ""))
+    preset = find_preset(name)
+    if preset is None or preset.takes_data_dir:
+        raise OptionError(f"{model.name}: give the labelled rows to judge it on, such as the file that it was tuned on")
+    return name
 
 
 def kind_to_ask(model: Predictor, data: Any) -> Any:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from frostline.errors import OptionError, UserError
-from frostline.folders import write_json, write_text
+from frostline.folders import check_file, write_json, write_text
 from frostline.records import TrialResult, TrialSpec
 from frostline.runner.store import Store
 from frostline.table import Cell, Table, table_of
@@ -44,8 +44,7 @@ def write_trials(folder: Path, path: Path) -> int:
 
     JSON has everything: predictions, histories and curves too.
     """
-    if path.suffix not in (".csv", ".json", ".parquet"):
-        raise OptionError(f"--export {path}: must end in .csv, .json or .parquet")
+    check_file(path, "--export", (".csv", ".json", ".parquet"))
     if path.suffix == ".json":
         with Store(_check(folder)) as store:
             whole = [{"id": spec.id, **spec.to_json(), "result": result.to_json()} for spec, result in store]
@@ -63,6 +62,8 @@ def write_trials(folder: Path, path: Path) -> int:
 
 def _check(folder: Path) -> Path:
     """The folder's store, or a line about why there is none."""
+    if folder.is_file():
+        raise OptionError(f"{folder}: is a file; give the folder of a study or a run")
     if not folder.is_dir():
         raise OptionError(f"{folder}: there is no such folder")
     if not (folder / STORE).is_file():

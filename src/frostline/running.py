@@ -7,7 +7,6 @@ was, and a finished one is moved into place as a whole.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import shutil
 import time
@@ -155,31 +154,32 @@ class _Running:
     def claim(self, *, overwrite: bool) -> None:
         """Start in the folder, or go on with the run that was stopped there; refuse another one's."""
         # What measuring depends on; trials know themselves what they depend on, so that limits and rates may change.
-        said = [
-            self.encoder.revision,
-            self.task.fingerprint,
-            self.task.metrics,
-            self.recipe.max_length,
-            self.recipe.threads,
-            self.recipe.seed,
-            self.encoder.device.type,
-        ]
-        identity = hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+        mine = {
+            "model": self.encoder.revision,
+            "data": self.task.fingerprint,
+            "metric": list(self.task.metrics),
+            "maximum length": self.recipe.max_length,
+            "threads": self.recipe.threads,
+            "seed": self.recipe.seed,
+            "device": self.encoder.device.type,
+        }
         if overwrite:
             shutil.rmtree(self.place, ignore_errors=True)
         shutil.rmtree(self.folder / _OVER, ignore_errors=True)
         known = _read_json(self.place / _IDENTITY)
         if known is None and not (self.place / _STORE).exists():
             shutil.rmtree(self.place, ignore_errors=True)  # a run that was stopped before it had begun
-        if self.place.is_dir() and known != {"run": identity}:
+        if self.place.is_dir() and known != mine:
+            there = known if isinstance(known, dict) else {}
+            others = [name for name, value in mine.items() if there.get(name) != value]
             raise OptionError(
-                f"{self.folder}: holds a run that was stopped and had other data, model, metric, threads, device or "
-                "seed; say --overwrite to start anew, or give another --output"
+                f"{self.folder}: holds a run that was stopped and had other {' and '.join(others)}; say "
+                "--overwrite to start anew, or give another --output"
             )
         if known is not None:
             self.announce(f"going on with the run that was stopped in {self.folder}")
         self.place.mkdir(parents=True, exist_ok=True)
-        folders.write_json(self.place / _IDENTITY, {"run": identity})
+        folders.write_json(self.place / _IDENTITY, mine)
 
     def give_up(self) -> None:
         """Leave nothing behind where the mistake was found before anything was."""

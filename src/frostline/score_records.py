@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import torch
 from torch import Tensor
@@ -65,7 +65,9 @@ def similarity_matrices(evidence: Evidence) -> dict[str, Matrix]:
     }
 
 
-def notes_on(encoder: Encoder, task: Task, split: Split, rows: Rows, truncated: int, limit: int) -> list[str]:
+def notes_on(
+    encoder: Encoder, task: Task, split: Split, rows: Rows, truncated: int, limit: int, scores: Collection[str]
+) -> list[str]:
     """What a reader of the scores has to be told, a sentence each."""
     notes, count = [], len(split)
     sizes = Counter(split.labels) if task.kind != "regression" else Counter()
@@ -73,10 +75,8 @@ def notes_on(encoder: Encoder, task: Task, split: Split, rows: Rows, truncated: 
         were = "was" if truncated == 1 else "were"
         notes.append(f"{truncated:,} of {count:,} texts {were} longer than {limit} tokens and cut")
     if count < _TOO_FEW:
-        notes.append(
-            f"{count:,} texts are few for width {encoder.width}: variability comes out too low, "
-            "and the best layer may change with more"
-        )
+        low = "variability comes out too low, and " if "variability" in scores else ""
+        notes.append(f"{count:,} texts are few for width {encoder.width}: {low}the best layer may change with more")
     if task.kind == "classification":
         absent = [name for label, name in enumerate(task.label_names) if label not in sizes]
         if absent:

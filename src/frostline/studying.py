@@ -121,13 +121,16 @@ def study(
         raise OptionError(f"rows {rows}: must be 1 or more")
     if not margin > 0:
         raise OptionError(f"margin {margin:g}: must be above 0")
+    if workers < (0 if executor is not None else 1):
+        raise OptionError(f"--workers {workers}: must be 1 or more")
+    folder = Path(output) if output is not None else Path(f"frostline-study-{name}")
+    _check_folder(folder)
+    base = Recipe(**{"threads": 1, **chosen.recipe, **(chosen.quick_recipe if quick else {}), **(recipe or {})})
     wanted = tuple(tasks) or (chosen.quick_tasks if quick else chosen.tasks)
     loaded_tasks = [_task(one, protocol=protocol, data_dir=data_dir, quick=quick) for one in wanted]
     _refuse_twins([task.name for task in loaded_tasks], "task")
     loaded = [one if isinstance(one, Encoder) else load_encoder(one, device=device) for one in encoders]
     _refuse_twins([encoder.revision for encoder in loaded], "encoder")
-    folder = Path(output) if output is not None else Path(f"frostline-study-{name}")
-    base = Recipe(**{"threads": 1, **chosen.recipe, **(chosen.quick_recipe if quick else {}), **(recipe or {})})
     materials = Materials(
         encoders={one.revision: _source(given, one) for given, one in zip(encoders, loaded, strict=True)},
         tasks={task.fingerprint: task for task in loaded_tasks},
@@ -199,14 +202,23 @@ class _Going:
             # What there was no option for when the folder was made was as it still is unless it is set.
             theirs["options"] = {**self.study.defaults, **theirs.get("options", {})}
             theirs["recipe"] = {**Recipe().to_json(), **theirs.get("recipe", {})}
-            if differences := _differences(theirs, mine):
+            differences = _differences(theirs, mine)
+            if differences and self._has_trials():
                 raise OptionError(
                     f"{self.folder}: holds a study with another specification: {'; '.join(differences)}; "
                     "give the same, or another --output"
                 )
-            return
+            if not differences:
+                return
         families = {encoder.name: encoder.family.name for encoder in self.encoders}
         folders.write_json(place, {**mine, "families": families})  # for the colours of figures
+
+    def _has_trials(self) -> bool:
+        """Whether there is anything to lose: a study that was refused or stopped before its first trial has nothing."""
+        if not (self.folder / STORE).exists():
+            return False
+        with Store(self.folder / STORE) as store:
+            return len(store) > 0
 
     def all(self, executor: Executor, *, retry_failed: bool) -> Studied:
         """Everything, from the first trial that is missing to the tables."""
@@ -354,7 +366,7 @@ def _source(given: Encoder | str | Path | None, loaded: Encoder) -> str | None:
 def _refuse_twins(names: Sequence[str], what: str) -> None:
     for name in names:
         if names.count(name) > 1:
-            raise OptionError(f"{what} {name}: was given twice")
+            raise OptionError(f"{what} {name}: there are two of that name; give one of them, or rename its file")
 
 
 def _differences(theirs: Mapping[str, Any], mine: Mapping[str, Any]) -> list[str]:
@@ -376,15 +388,20 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-@contextlib.contextmanager
-def _claimed(folder: Path) -> Iterator[None]:
-    """Hold the folder as the one process that writes in it."""
+def _check_folder(folder: Path) -> None:
+    """Refuse what is no study's folder, and not empty."""
     if folder.exists() and not folder.is_dir():
         raise OptionError(f"{folder}: is a file; give another --output")
     is_study = (folder / SPECIFICATION).exists() or not folder.exists()
     # Names with a dot are a lock's, or a file's that was being written when a study was killed.
     if not is_study and any(not one.name.startswith(".") for one in folder.iterdir()):
         raise OptionError(f"{folder}: is no study's folder, and not empty; give another --output")
+
+
+@contextlib.contextmanager
+def _claimed(folder: Path) -> Iterator[None]:
+    """Hold the folder as the one process that writes in it."""
+    _check_folder(folder)
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / _LOCK).open("w") as lock:
         try:

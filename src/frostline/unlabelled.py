@@ -93,7 +93,9 @@ def _taken_apart(item: Any) -> tuple[Any, str | tuple[str, ...] | None]:
 def _table(data: Any) -> Table | None:
     if isinstance(data, str | Path):
         if not Path(data).exists() and not has_known_suffix(data):
-            raise DataError(f"{show(str(data))}: no such file; texts themselves are given as a list, as in ['a text']")
+            raise DataError(
+                f"{show(str(data))}: no such file; give one with a column of texts (or, from Python, a list of texts)"
+            )
         return read_file(data)
     kind = type(data).__name__
     if kind == "DataFrame":

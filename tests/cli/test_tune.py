@@ -294,6 +294,11 @@ def test_evaluation_gives_the_metrics_of_the_run(tuned, weather, capsys):
     assert "macro_f1" in capsys.readouterr().out
 
 
+def test_rows_to_judge_on_that_are_not_given_or_not_there_are_one_line(tuned, capsys):
+    assert "give the labelled rows to judge it on" in refused(capsys, "evaluate", str(tuned))
+    assert "missing.csv: no such file" in refused(capsys, "evaluate", str(tuned), "missing.csv")
+
+
 def test_unseen_labels_at_evaluation_are_one_line(tuned, tmp_path, capsys):
     other = write(tmp_path / "other.csv", warm="tepid")
     said = refused(capsys, "evaluate", str(tuned), other)

@@ -193,6 +193,12 @@ def test_a_damaged_or_missing_file_is_one_line(tmp_path):
     (folder / "scores.json").write_text("{")
     with pytest.raises(UserError, match=r"scores\.json: is damaged"):
         write_report(folder)
+    (tmp_path / "frostline.json").write_text(json.dumps({"kind": "run"}))
+    (tmp_path / "run.json").write_text("{}")
+    with pytest.raises(UserError, match=r"run\.json: is damaged \(no 'encoder'\); run the command"):
+        write_report(tmp_path)
+    with pytest.raises(OptionError, match="is a file; give the folder that it lies in"):
+        write_report(tmp_path / "run.json")
     (folder / "scores.json").unlink()
     with pytest.raises(UserError, match=r"holds no scores\.json"):
         write_report(folder)

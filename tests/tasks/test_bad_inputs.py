@@ -143,7 +143,40 @@ CASES: dict[str, tuple[str, str | bytes, str, dict[str, Any]]] = {
     ),
     "too few rows to carve": (
         *("a.csv", "text,label\na,x\nb,x\nc,y\nd,y\n"),
-        *(": 4 rows or groups of rows are too few to carve test and validation rows from; ", {}),
+        *(": 4 rows of 2 classes are too few to carve test and validation rows from; ", {}),
+    ),
+    "one text over and over": (
+        *("a.csv", "text,label\n" + "same,x\nsame,y\n" * 20),
+        *(
+            ": all 40 rows have the same text, and copies stay together: nothing is left to test on; is it the right",
+            {},
+        ),
+    ),
+    "decimal commas": (
+        *("a.csv", "text;label\n".replace(";", ",") + "".join(f'text {i},"0,{i + 10}"\n' for i in range(40))),
+        *(": column 'label': 40 different values in 40 rows; numbers are written with a point: 0.10, not 0,10", {}),
+    ),
+    "fractions as classes": (
+        *("a.csv", "text,label\n" + "".join(f"text {i},0.{i + 10}\n" for i in range(40))),
+        *(
+            ": column 'label': 40 different values in 40 rows; these are numbers to predict, not classes: leave --kind",
+            {"kind": "classification"},
+        ),
+    ),
+    "no line that names the columns": (
+        *("a.csv", "Warm, quiet.,Cold and loud.,bad\n" * 2),
+        *(
+            ": cannot tell which column is the text and which the label; choose with --text and --label from 'Warm', "
+            "'quiet.', 'Cold and loud.', 'bad'; or is the line missing that names the columns?",
+            {},
+        ),
+    ),
+    "a list in a file of lines": (
+        *("a.jsonl", '[{"text": "a", "label": "b"}]'),
+        *(
+            ':1: a JSON list, expected an object such as {"text": ..., "label": ...}; a file that is one list ends in',
+            {},
+        ),
     ),
     "a name among numbers": (
         *("a.csv", "text,label\n" + "".join(f"s{i},{i % 2}\n" for i in range(199)) + "odd,n/a\n"),
@@ -300,7 +333,7 @@ CALLS: dict[str, tuple[Callable[[Path], object], type[UserError], str]] = {
     "a file that is not there": (
         lambda f: load_task(str(f / "tain.csv")),
         DataError,
-        "tain.csv: no such file (did you mean train.csv?)",
+        "train.csv?)",
     ),
     "a file with no name near it": (
         lambda f: load_task(str(f / "zzz.jsonl")),

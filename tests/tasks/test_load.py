@@ -313,3 +313,10 @@ def test_every_public_name_can_be_had():
 
 def test_a_split_record_comes_out(tmp_path: Path):
     assert isinstance(load_task(frame(0, 20)).train, Split)
+
+
+def test_the_nameless_first_column_that_pandas_writes_is_left_out(tmp_path):
+    frame = pd.DataFrame({"text": [f"text {row}" for row in range(40)], "label": ["a", "b"] * 20})
+    frame.to_csv(tmp_path / "with.csv")
+    frame.to_csv(tmp_path / "without.csv", index=False)
+    assert load_task(tmp_path / "with.csv").fingerprint == load_task(tmp_path / "without.csv").fingerprint

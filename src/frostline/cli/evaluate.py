@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -46,15 +47,19 @@ def command(
     With the data and seed that it was tuned with, the test rows are the ones that it has never seen. For a file of new
     rows say --split all.
     """
-    source = options.one_source(file, data) or "movies"
+    source = options.one_source(file, data)
     with screen.starting():
         from frostline.device import use_device
         from frostline.loaded import load_tuned
-        from frostline.prediction import evaluate, kind_to_ask
+        from frostline.prediction import embedded_data_of, evaluate, kind_to_ask
         from frostline.tasks import load_task
+        from frostline.tasks.files import has_known_suffix, missing_file
     place = use_device(device, threads=threads)
+    if source is not None and has_known_suffix(source) and not Path(source).exists():
+        raise missing_file(Path(source))  # before the model is loaded, which says how to read a file
     with screen.waiting("loading the model"):
         loaded = load_tuned(folder, encoder=model, device=place)
+    source = source or embedded_data_of(loaded)
     with screen.waiting("reading the data"):
         task = load_task(
             source,

@@ -92,10 +92,14 @@ def command(
         from frostline.checkpoint import load_encoder
         from frostline.device import use_device
         from frostline.measurement import measure
+        from frostline.scores import LAYER_SCORES
         from frostline.tasks import load_task
     if list_scores:
         _list_scores(as_json)
         return
+    names = scores if scores in ("default", "all") else [name.strip() for name in scores.split(",")]
+    for name in names if isinstance(names, list) else ():
+        LAYER_SCORES[name]  # one that is unknown is said before anything is loaded
     place = use_device(device, threads=threads)
     if save is not None:
         folders.check_new(save)
@@ -119,7 +123,7 @@ def command(
         found = measure(
             encoder,
             task,
-            scores=scores if scores in ("default", "all") else [name.strip() for name in scores.split(",")],
+            scores=names,
             pooling=pooling.value,
             examples=examples,
             rows=rows.value,

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional, TextIO
 import typer
 
 from frostline.cli import options, screen
-from frostline.errors import OptionError
 
 if TYPE_CHECKING:
     from frostline.prediction import Predictions
@@ -44,16 +43,21 @@ def command(
 ) -> None:
     """Predict the labels of texts with a tuned model: a run's folder, its model folder, or any stock classifier."""
     if output is not None:
-        _check_output(output)
+        from frostline.folders import check_file
+
+        check_file(output, "--output", _SUFFIXES)
     with screen.starting():
         from frostline.device import use_device
         from frostline.loaded import load_tuned
-        from frostline.prediction import predict
+        from frostline.prediction import answer
+        from frostline.unlabelled import read_unlabelled
     place = use_device(device, threads=threads)
+    with screen.waiting("reading the data"):
+        rows, notes = read_unlabelled(file, text=text, text_pair=text_pair, choices=choices)
     with screen.waiting("loading the model"):
         loaded = load_tuned(folder, encoder=model, device=place)
     with screen.stages() as tell:
-        found = predict(loaded, file, text=text, text_pair=text_pair, choices=choices, report=tell)
+        found = answer(loaded, rows, notes, is_pair_guessed=text_pair is None, report=tell)
     for note in found.notes:
         print(f"note: {note}", file=sys.stderr)
     if output is not None:
@@ -63,22 +67,6 @@ def command(
         screen.print_json({"kind": "predictions", "labels": list(found.label_names), "rows": list(found.rows)})
     elif output is None:
         _write_csv(found, sys.stdout)
-
-
-def _check_output(path: Path) -> None:
-    """Refuse, before the model is loaded, a file that cannot be written."""
-    if path.suffix not in _SUFFIXES:
-        raise OptionError(f"--output {path}: must end in {' or '.join(_SUFFIXES)}")
-    if path.is_dir():
-        raise OptionError(f"--output {path}: is a folder; give a file in it")
-    try:
-        is_new = not path.exists()
-        with path.open("a", encoding="utf-8"):
-            pass
-        if is_new:
-            path.unlink()
-    except OSError as error:
-        raise OptionError(f"--output {path}: cannot be written ({error.strerror}); give another file") from None
 
 
 def _write_lines(found: Predictions, stream: TextIO) -> None:

@@ -21,8 +21,12 @@ def command(
     figures: Annotated[
         Optional[Path], typer.Option("--figures", metavar="DIR", help="Write the charts as files, too.")
     ] = None,
-    form: Annotated[str, typer.Option("--format", metavar="png|svg|pdf", help="Of these files.")] = "png",
-    theme: Annotated[str, typer.Option("--theme", metavar="light|dark", help="Of these files.")] = "light",
+    form: Annotated[
+        Optional[str], typer.Option("--format", metavar="png|svg|pdf", help="Of these files.", show_default="png")
+    ] = None,
+    theme: Annotated[
+        Optional[str], typer.Option("--theme", metavar="light|dark", help="Of these files.", show_default="light")
+    ] = None,
     titles: Annotated[bool, typer.Option("--titles/--no-titles", help="Write the titles into these files.")] = True,
     show: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
     watch: Annotated[
@@ -32,6 +36,10 @@ def command(
     as_json: options.Json = False,
 ) -> None:
     """Turn a folder into one page that opens offline: the answer, the charts, and the tables behind them."""
+    for flag, is_given in (("--format", form is not None), ("--theme", theme is not None), ("--no-titles", not titles)):
+        if is_given and figures is None:
+            raise OptionError(f"{flag}: is about figures as files; say --figures DIR too")
+    form, theme = form or "png", theme or "light"
     with screen.starting():
         from frostline.report.opened import open_folder
         from frostline.report.pages import page_of, write_report

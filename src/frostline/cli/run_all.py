@@ -172,14 +172,15 @@ def _race_table(entries: Sequence[Entry], *, chosen: str = "", gaps: dict[str, s
 def _show(found: Run) -> None:
     from frostline.card import how_to_load
     from frostline.tasks.metrics import METRICS
+    from frostline.tasks.table import counted
 
     console = screen.out()
     encoder, task = found.scores.encoder, found.scores.task
     console.print(f"{encoder['name']} ({encoder['layers']} layers) on {task['name']}", style="bold", markup=False)
     before = sum(len(rung) for rung in found.race.rungs[:-1])
     console.print(
-        f"{len(found.proposals)} plans raced; {before} shorter trials led to these complete ones, on "
-        f"{len(found.tuned.task.validation or ()):,} validation rows:\n",
+        f"{counted(len(found.proposals), 'plan')} raced; {counted(before, 'shorter trial')} led to these complete "
+        f"ones, on {len(found.tuned.task.validation or ()):,} validation rows:\n",
         markup=False,
     )
     gaps = {trial: str(gap) for trial, gap in found.decision.against_best.items()}

@@ -41,14 +41,12 @@ class Opened:
     @cached_property
     def run(self) -> Mapping[str, Any]:
         """What `frostline run` found."""
-        found: Mapping[str, Any] = _json(self.folder / "run.json")
-        return found
+        return _record(self.folder / "run.json", "encoder", "task", "plan", "race", "decision", "tests", "proposals")
 
     @cached_property
     def result(self) -> Mapping[str, Any]:
         """What tuning gave."""
-        found: Mapping[str, Any] = _json(self.folder / "result.json")
-        return found
+        return _record(self.folder / "result.json", "task", "plan", "metrics")
 
     @cached_property
     def history(self) -> list[dict[str, Any]]:
@@ -81,8 +79,7 @@ class Opened:
     @cached_property
     def study(self) -> Mapping[str, Any]:
         """What a study was asked."""
-        found: Mapping[str, Any] = _json(self.folder / "study.json")
-        return found
+        return _record(self.folder / "study.json", "study", "encoders", "tasks")
 
     @cached_property
     def progress(self) -> Mapping[str, Any]:
@@ -99,6 +96,8 @@ class Opened:
 def open_folder(folder: str | Path) -> Opened:
     """The folder, refused in one line where it is none of ours."""
     place = Path(folder)
+    if place.is_file():
+        raise OptionError(f"{place}: is a file; give the folder that it lies in")
     if not place.is_dir():
         raise OptionError(f"{place}: there is no such folder; give one that measure, run, tune or study has written")
     about = place / "frostline.json"
@@ -122,6 +121,15 @@ def _json(path: Path) -> Any:
         raise UserError(f"{path}: is missing; run the command that wrote the folder again") from None
     except ValueError as error:
         raise UserError(f"{path}: is damaged ({error}); run the command that wrote the folder again") from None
+
+
+def _record(path: Path, *keys: str) -> Mapping[str, Any]:
+    """The file's object, which has at least these keys."""
+    found = _json(path)
+    missing = [key for key in keys if not isinstance(found, dict) or key not in found]
+    if missing:
+        raise UserError(f"{path}: is damaged (no {missing[0]!r}); run the command that wrote the folder again")
+    return dict(found)
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:

@@ -113,11 +113,22 @@ def _carve(
         origin = "train" if parts.test is not None else "the rest"
         said.append(f"validation: {counted(len(validation), 'row')} carved from {origin} ({share}seed {seed})")
     if not len(test) or not len(validation):
-        raise DataError(
-            f"{parts.source}: {counted(len(parts.train), 'row')} or groups of rows are too few to carve test and "
-            "validation rows from; add rows, or give --validation and --test"
-        )
+        raise _nothing_to_carve(parts)
     return train, validation, test, said
+
+
+def _nothing_to_carve(parts: Parts) -> DataError:
+    rows = counted(len(parts.train), "row")
+    if len(set(zip(parts.train.texts, parts.train.pairs or parts.train.texts, strict=True))) == 1:
+        same = f"{parts.source}: all {rows} have the same text, and copies stay together"
+        return DataError(f"{same}: nothing is left to test on; is it the right column (--text)?")
+    few = f"{rows} or groups of rows"
+    if parts.kind == "classification" and len(parts.label_names) * 5 > len(parts.train):
+        few = f"{rows} of {len(parts.label_names)} classes"
+    return DataError(
+        f"{parts.source}: {few} are too few to carve test and validation rows from; add rows, or give --validation and "
+        "--test"
+    )
 
 
 def _refuse_single_examples(parts: Parts) -> None:

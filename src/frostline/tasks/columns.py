@@ -154,8 +154,11 @@ def _undecided(table: Table, text: str | None, label: str | None) -> DataError:
     roles = [role for role, column in (("text", text), ("label", label)) if column is None]
     question = "is the " + " and which the ".join(roles)
     flags = " and ".join(f"--{role}" for role in roles)
+    hint = ""
+    if len(roles) == 2 and table.cells == "text" and any(" " in column.strip() for column in columns):
+        hint = "; or is the line missing that names the columns?"
     return DataError(
-        f"{table.name}: cannot tell which column {question}; choose with {flags} from {_listed_columns(table)}"
+        f"{table.name}: cannot tell which column {question}; choose with {flags} from {_listed_columns(table)}{hint}"
     )
 
 

@@ -114,7 +114,7 @@ def _table(name: str, records: list[Record], columns: Sequence[str] | None) -> T
     cells = zip(*[fields for _, fields in body], strict=True)
     return Table(
         name=name,
-        columns={column: list(values) for column, values in zip(header, cells, strict=True)},
+        columns={column: list(values) for column, values in zip(header, cells, strict=True) if column},
         rows=[row for row, _ in body],
         cells="text",
     )
@@ -124,9 +124,10 @@ def _header(name: str, record: Record) -> list[str]:
     row, fields = record
     header = [field.strip() for field in fields]
     for position, column in enumerate(header, start=1):
-        if not column:
-            raise DataError(f"{name}:{row}: the header has no name for column {position}")
+        if not column and (position > 1 or len(header) == 1):  # pandas writes its index first, without a name
+            raise DataError(f"{name}:{row}: the header has no name for column {position}; give it one, or remove it")
     repeated = [column for column in dict.fromkeys(header) if header.count(column) > 1]
     if repeated:
-        raise DataError(f"{name}:{row}: the header names {listed([show(c) for c in repeated])} more than once")
+        names = listed([show(column) for column in repeated])
+        raise DataError(f"{name}:{row}: the header names {names} more than once; rename one")
     return header

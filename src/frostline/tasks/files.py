@@ -104,7 +104,7 @@ def missing_file(path: Path) -> DataError:
     if not folder.is_dir():
         return DataError(f"{path}: no such file: there is no folder {folder}")
     there = sorted(entry.name for entry in folder.iterdir() if entry.is_file() and has_known_suffix(entry))
-    near = get_close_matches(path.name, there, n=3, cutoff=0.6)
+    near = get_close_matches(path.name, there, n=3, cutoff=0.7)
     if near:
-        return DataError(f"{path}: no such file (did you mean {' or '.join(near)}?)")
+        return DataError(f"{path}: no such file (did you mean {' or '.join(str(folder / name) for name in near)}?)")
     return DataError(f"{path}: no such file" + (f"; there are {listed(there)}" if there else ""))

@@ -45,8 +45,9 @@ def read_json(name: str, text: str) -> Table:
 
 def _object(name: str, row: int, value: object) -> dict[str, object]:
     if not isinstance(value, dict):
+        hint = "; a file that is one list ends in .json" if isinstance(value, list) else ""
         raise DataError(
-            f'{name}:{row}: a JSON {_kind(value)}, expected an object such as {{"text": ..., "label": ...}}'
+            f'{name}:{row}: a JSON {_kind(value)}, expected an object such as {{"text": ..., "label": ...}}{hint}'
         )
     return value
 

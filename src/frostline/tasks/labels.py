@@ -18,6 +18,7 @@ from frostline.tasks.record import Kind, Labels
 from frostline.tasks.table import MISSING, Table, counted, is_missing, listed, show
 
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?|[+-]?(inf|infinity)", re.ASCII | re.IGNORECASE)
+_DECIMAL_COMMA = re.compile(r"[+-]?\d+(,\d+)?", re.ASCII)
 _WRITTEN_MISSING = {"nan", "<na>"}
 MOST_WHOLE_NUMBER_CLASSES = 20
 
@@ -34,8 +35,15 @@ class LabelColumn:
     notes: tuple[str, ...] = ()
 
 
-def parse_labels(table: Table, column: str, *, kind: Kind | None = None) -> LabelColumn:
-    """The labels of a column that nothing is known about yet (the training rows)."""
+def parse_labels(table: Table, column: str, *, kind: Kind | None = None, may_be_one: bool = False) -> LabelColumn:
+    """The labels of a column that nothing is known about yet (the training rows).
+
+    Args:
+        table: of the rows.
+        column: with the labels.
+        kind: classification or regression, where it was said.
+        may_be_one: whether all may be of one class: of rows to judge a model on, not of rows to learn from.
+    """
     if column in table.class_names:
         return _class_numbers(table, column, kind)
     values, notes = _values(table, column)
@@ -53,7 +61,7 @@ def parse_labels(table: Table, column: str, *, kind: Kind | None = None) -> Labe
         return LabelColumn(kind="regression", names=(), labels=numbers, notes=(*notes, *_reason_note(column, reason)))
     if is_numeric:
         _finite(table, column, values)
-    names = _class_names(table, column, values, is_numeric, is_asked=kind == "classification")
+    names = _class_names(table, column, values, is_numeric, is_asked=kind == "classification", may_be_one=may_be_one)
     number_of = {name: number for number, name in enumerate(names)}
     labels = tuple([number_of[name_of(value, is_numeric)] for value in values])
     return LabelColumn(kind="classification", names=names, labels=labels, notes=notes)
@@ -221,22 +229,28 @@ def _decide(values: list[Value], is_numeric: bool) -> tuple[Kind, str]:
 
 
 def _class_names(
-    table: Table, column: str, values: list[Value], is_numeric: bool, *, is_asked: bool
+    table: Table, column: str, values: list[Value], is_numeric: bool, *, is_asked: bool, may_be_one: bool
 ) -> tuple[str, ...]:
     first: dict[str, int] = {}
     for index, value in enumerate(values):
         first.setdefault(name_of(value, is_numeric), index)
-    if len(first) == 1:
+    if len(first) == 1 and not may_be_one:
         name = next(iter(first))
         raise DataError(
             f"{table.name}: column {show(column)}: only one class ({show(name)}) in {counted(len(values), 'row')}; "
             "two or more are needed"
         )
-    if len(first) > 2 and len(first) * 2 > len(values) and not is_numeric and not is_asked:
-        raise DataError(
-            f"{table.name}: column {show(column)}: {len(first):,} different values in {len(values):,} rows; "
-            "this looks like text, not labels (choose the column with --label, or say --kind classification)"
-        )
+    if len(first) > 2 and len(first) * 2 > len(values):
+        many = f"{table.name}: column {show(column)}: {len(first):,} different values in {len(values):,} rows; "
+        if is_numeric and _decide(values, is_numeric)[1]:
+            raise DataError(f"{many}these are numbers to predict, not classes: leave --kind away, or choose --label")
+        if not is_numeric and all(_DECIMAL_COMMA.fullmatch(name) for name in first):
+            like = next(iter(first))
+            raise DataError(f"{many}numbers are written with a point: {like.replace(',', '.')}, not {like}")
+        if not is_numeric and not is_asked:
+            raise DataError(
+                f"{many}this looks like text, not labels (choose the column with --label, or say --kind classification)"
+            )
     folded: dict[str, str] = {}
     for name, index in first.items():
         other = folded.setdefault(name.casefold(), name)

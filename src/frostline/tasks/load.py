@@ -84,7 +84,7 @@ def load_task(
                 if split in tables:
                     raise OptionError(f"--{split}: {_name_of(data)} has a {split} split of its own; give one of them")
                 tables[split] = _one_table(source, split)
-        parts = _table_parts(name, tables, columns, kind=kind, notes=notes)
+        parts = _table_parts(name, tables, columns, kind=kind, notes=notes, may_be_one=not splits)
     else:
         own = {"--text": text, "--text-pair": text_pair, "--label": label, "--choices": choices, "--kind": kind}
         parts = _preset_parts(preset, {**own, "--validation": validation, "--test": test}, data_dir, revision)
@@ -115,6 +115,8 @@ def _preset_parts(
 
 def _tables(data: Source, revision: str | None) -> tuple[dict[str, Table], str]:
     """The tables by split, and the task's name."""
+    if isinstance(data, str) and data == "-":
+        raise OptionError("-: standard input is not read; give a file")
     if isinstance(data, str) and not _exists(data):
         match = _HUB_ID.fullmatch(data)
         if has_known_suffix(data) or data.startswith((".", "/", "~")) or (match is None and "/" in data):
@@ -181,7 +183,13 @@ def _drop_unlabelled(tables: dict[str, Table], columns: Columns) -> list[str]:
 
 
 def _table_parts(
-    name: str, tables: Mapping[str, Table], columns: Columns, *, kind: Kind | None, notes: Sequence[str]
+    name: str,
+    tables: Mapping[str, Table],
+    columns: Columns,
+    *,
+    kind: Kind | None,
+    notes: Sequence[str],
+    may_be_one: bool,
 ) -> Parts:
     train = tables["train"]
     if kind == "multiple choice" and not columns.choices:
@@ -200,7 +208,7 @@ def _table_parts(
         texts = parse_texts(table, columns.text)
         pairs = parse_texts(table, columns.pair) if columns.pair else None
         if known is None:
-            known = parse_labels(table, columns.label, kind=kind)
+            known = parse_labels(table, columns.label, kind=kind, may_be_one=may_be_one)
             labels = known.labels
         else:
             labels = parse_known_labels(table, columns.label, known)
