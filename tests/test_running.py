@@ -349,7 +349,7 @@ def test_where_every_plan_needs_frostline_the_message_says_what_to_do(encoder, r
 
 
 def test_going_on_with_another_seed_is_refused_in_one_line(stopped, encoder, rows):
-    with pytest.raises(OptionError, match="a run that was stopped and had other data and seed; say --overwrite") as error:
+    with pytest.raises(OptionError, match="was stopped and had other data and seed; say --overwrite") as error:
         frostline.run(encoder, rows, output=stopped, recipe=replace(RECIPE, seed=1))
     assert "\n" not in str(error.value)
     assert "--overwrite" in str(error.value)
