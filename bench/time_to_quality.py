@@ -50,14 +50,18 @@ from frostline.train import judge
 TASKS = ("sst2", "mrpc", "mnli")
 FULL_RATES, LORA_RATES = (5e-5, 1e-4, 2e-4), (5e-4, 1e-3, 2e-3)
 EPOCHS, GOAL = 3, 0.99
+# Rows to choose on and to test on. On 600 rows accuracy has a standard error of 2 points, and the best of nine evaluations
+# is the luckiest: more are taken where there are more.
+HELD_OUT = {"mrpc": (600, 825)}
 
 
 def small_task(name: str, glue: Path, rows: int) -> Task:
-    """So many rows to learn from where there are as many, 600 to choose on, 1,000 to test on."""
+    """So many rows to learn from where there are as many, and 2,000 each to choose on and to test on."""
     task = load_task(f"glue/{name}", data_dir=glue)
     every = labelled_rows(task)
-    rest, test = divide(every, min(1000, len(every) // 4), seed=0, purpose="time test")
-    rest, validation = divide(rest, min(600, len(rest) // 4), seed=0, purpose="time validation")
+    to_choose, to_test = HELD_OUT.get(name, (2000, 2000))
+    rest, test = divide(every, to_test, seed=0, purpose="time test")
+    rest, validation = divide(rest, to_choose, seed=0, purpose="time validation")
     train = rest if len(rest) <= rows else divide(rest, rows, seed=0, purpose="time train")[1]
     return dataclasses.replace(task, train=train, validation=validation, test=test)
 
