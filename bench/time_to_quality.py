@@ -50,8 +50,8 @@ from frostline.train import judge
 TASKS = ("sst2", "mrpc", "mnli")
 FULL_RATES, LORA_RATES = (5e-5, 1e-4, 2e-4), (5e-4, 1e-3, 2e-3)
 EPOCHS, GOAL = 3, 0.99
-# Rows to choose on and to test on. On 600 rows accuracy has a standard error of 2 points, and the best of nine evaluations
-# is the luckiest: more are taken where there are more.
+# Rows to choose on and to test on. On 600 rows accuracy has a standard error of 2 points, and the best of nine
+# evaluations is the luckiest: more are taken where there are more.
 HELD_OUT = {"mrpc": (600, 825)}
 
 
