@@ -170,15 +170,6 @@ def evaluate(
     )
 
 
-def embedded_data_of(model: Predictor) -> str:
-    """The data that a model was tuned on, where they are embedded: those need not be given to judge it."""
-    name = str(model.tuned_on.get("name", ""))
-    preset = find_preset(name)
-    if preset is None or preset.takes_data_dir:
-        raise OptionError(f"{model.name}: give the labelled rows to judge it on, such as the file that it was tuned on")
-    return name
-
-
 def kind_to_ask(model: Predictor, data: Any) -> Any:
     """The kind to read data as: a file's numbers are what the model predicts; presets know their own kind."""
     is_preset = isinstance(data, str) and not Path(data).exists() and find_preset(data) is not None

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from frostline.cli import options, screen
+from frostline.errors import OptionError
 
 
 class SplitChoice(StrEnum):
@@ -48,18 +49,19 @@ def command(
     rows say --split all.
     """
     source = options.one_source(file, data)
+    if source is None:
+        raise OptionError(f"{folder}: give the labelled rows to judge it on, such as the file that it was tuned on")
     with screen.starting():
         from frostline.device import use_device
         from frostline.loaded import load_tuned
-        from frostline.prediction import embedded_data_of, evaluate, kind_to_ask
+        from frostline.prediction import evaluate, kind_to_ask
         from frostline.tasks import load_task
         from frostline.tasks.files import has_known_suffix, missing_file
     place = use_device(device, threads=threads)
-    if source is not None and has_known_suffix(source) and not Path(source).exists():
+    if has_known_suffix(source) and not Path(source).exists():
         raise missing_file(Path(source))  # before the model is loaded, which says how to read a file
     with screen.waiting("loading the model"):
         loaded = load_tuned(folder, encoder=model, device=place)
-    source = source or embedded_data_of(loaded)
     with screen.waiting("reading the data"):
         task = load_task(
             source,
