@@ -174,6 +174,12 @@ def test_a_new_file_can_be_judged_as_a_whole(run, folder):
     assert found.metrics["accuracy"] == pytest.approx(sum(right) / 3)
 
 
+def test_a_few_rows_with_fractions_for_names_are_read_as_the_classes_that_they_are_said_to_be(folder):
+    path = csv(folder, "halves.csv", ["text,label", "ice,0.5", "sun,1.5", "heat,2.5"])
+    task = load_task(path, kind="classification", splits=False)
+    assert task.label_names == ("0.5", "1.5", "2.5")
+
+
 def test_new_rows_of_one_class_can_be_judged(run, folder):
     path = csv(folder, "warm.csv", ["text,label", "sun,warm", "heat,warm"])
     found = frostline.evaluate(folder / "run", path, split="all")

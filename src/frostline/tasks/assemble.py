@@ -137,10 +137,11 @@ def _refuse_single_examples(parts: Parts) -> None:
     sizes = Counter(parts.train.labels)
     single = next((label for label, size in sorted(sizes.items()) if size == 1), None)
     if single is not None:
-        row = parts.train.rows[parts.train.labels.index(single)]
+        row, name = parts.train.rows[parts.train.labels.index(single)], parts.label_names[int(single)]
+        hint = ", or leave --kind away if these are numbers to predict" if "." in name and name[-1].isdigit() else ""
         raise DataError(
-            f"{parts.source}:{row}: the only example of class {show(parts.label_names[int(single)])}; a class needs "
-            "two or more for a split to be carved: add examples, merge the class, or give --validation and --test"
+            f"{parts.source}:{row}: the only example of class {show(name)}; a class needs two or more for a split to be "
+            f"carved: add examples, merge the class, or give --validation and --test{hint}"
         )
 
 

@@ -240,17 +240,14 @@ def _class_names(
             f"{table.name}: column {show(column)}: only one class ({show(name)}) in {counted(len(values), 'row')}; "
             "two or more are needed"
         )
-    if len(first) > 2 and len(first) * 2 > len(values):
+    if len(first) > 2 and len(first) * 2 > len(values) and not is_numeric and not is_asked:
         many = f"{table.name}: column {show(column)}: {len(first):,} different values in {len(values):,} rows; "
-        if is_numeric and _decide(values, is_numeric)[1]:
-            raise DataError(f"{many}these are numbers to predict, not classes: leave --kind away, or choose --label")
-        if not is_numeric and all(_DECIMAL_COMMA.fullmatch(name) for name in first):
+        if all(_DECIMAL_COMMA.fullmatch(name) for name in first):
             like = next(iter(first))
             raise DataError(f"{many}numbers are written with a point: {like.replace(',', '.')}, not {like}")
-        if not is_numeric and not is_asked:
-            raise DataError(
-                f"{many}this looks like text, not labels (choose the column with --label, or say --kind classification)"
-            )
+        raise DataError(
+            f"{many}this looks like text, not labels (choose the column with --label, or say --kind classification)"
+        )
     folded: dict[str, str] = {}
     for name, index in first.items():
         other = folded.setdefault(name.casefold(), name)
