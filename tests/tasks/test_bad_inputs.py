@@ -159,7 +159,8 @@ CASES: dict[str, tuple[str, str | bytes, str, dict[str, Any]]] = {
     "fractions as classes": (
         *("a.csv", "text,label\n" + "".join(f"text {i},0.{i + 11}\n" for i in range(9))),
         *(
-            ":2: the only example of class '0.11'; a class needs two or more for a split to be carved: add examples, merge "
+            ":2: the only example of class '0.11'; a class needs two or more for a split to be carved: add "
+            "examples, merge "
             "the class, or give --validation and --test, or leave --kind away if these are numbers to predict",
             {"kind": "classification"},
         ),

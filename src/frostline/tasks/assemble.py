@@ -140,8 +140,8 @@ def _refuse_single_examples(parts: Parts) -> None:
         row, name = parts.train.rows[parts.train.labels.index(single)], parts.label_names[int(single)]
         hint = ", or leave --kind away if these are numbers to predict" if "." in name and name[-1].isdigit() else ""
         raise DataError(
-            f"{parts.source}:{row}: the only example of class {show(name)}; a class needs two or more for a split to be "
-            f"carved: add examples, merge the class, or give --validation and --test{hint}"
+            f"{parts.source}:{row}: the only example of class {show(name)}; a class needs two or more for a split to "
+            f"be carved: add examples, merge the class, or give --validation and --test{hint}"
         )
 
 
