@@ -39,7 +39,7 @@ def test_the_folder_holds_the_specification_trials_tables_and_where_it_comes_fro
     asked = json.loads((found.folder / "study.json").read_text())
     assert (asked["study"], asked["seeds"], asked["options"]["step"]) == ("freeze", 2, 3)
     assert json.loads((found.folder / "frostline.json").read_text())["kind"] == "study"
-    assert [table.name for table in read_tables(found.folder)] == ["quality", "share", "parameters"]
+    assert [table.name for table in read_tables(found.folder)] == ["quality", "share", "mean_share", "parameters"]
     assert tuple(read_tables(found.folder)) == found.tables
     assert len(read_trials(found.folder).rows) == len({point.spec.id for point in found.points})
     assert not (found.folder / "trials").exists()  # what trials keep while they run is gone
@@ -175,12 +175,12 @@ def test_failed_trials_are_counted_said_and_run_again_only_where_that_is_asked(f
 
     given = {"encoders": [str(folder / "tiny")], "tasks": [str(folder / "letters.csv")]}
     found = run_quickly("freeze", tmp_path, executor=failing(False), **given)
-    assert len(found.failed) == 2  # full tuning with seed 1, and what starts from its learning rate
+    assert len(found.failed) == 3  # full tuning with seed 1, and what starts from its learning rate
     assert all("seed 1: the loss is nan" in line for line in found.failed)
     rows = found.tables[0].records()
     assert [(row["seeds"], row["failed"]) for row in rows] == [(1, 1)] * len(rows)
     for table in found.tables:
-        assert any("2 of 4 trials failed and are left out" in note for note in table.notes)
+        assert any("3 of 6 trials failed and are left out" in note for note in table.notes)
     again = run_quickly("freeze", tmp_path, executor=failing(True), **given)
     assert made[-1].ran == []
     assert again.failed == found.failed
@@ -239,7 +239,7 @@ def test_it_says_how_many_trials_and_how_long_before_it_starts(finished, tmp_pat
     said = []
     given = {"encoders": [str(folder / "tiny")], "tasks": [str(folder / "letters.csv")]}
     run_quickly("freeze", tmp_path, estimate=True, announce=said.append, **given)
-    assert said[0].startswith("2 of 2 trials to run, 2 will follow from their results: about ")
+    assert said[0].startswith("2 of 2 trials to run, 4 will follow from their results: about ")
     assert " to " in said[0].split("about ")[1]
 
 

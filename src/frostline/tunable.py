@@ -177,3 +177,18 @@ def set_dropout(module: nn.Module, probability: float) -> None:
         for name in ("attention_dropout", "dropout", "out_drop"):
             if isinstance(getattr(part, name, None), float):
                 setattr(part, name, probability)
+
+
+def as_tuned(tunable: Tunable) -> Encoder:
+    """The tuned encoder with the final norm that was tuned with it, where there is one: training moves the head's."""
+    tunable.eval()
+    encoder, path = tunable.encoder, tunable.encoder.family.final_norm_path
+    if path is None:
+        return encoder
+    head = tunable.head
+    norm = head.final_norm if isinstance(head, MeanHead) else getattr(head.stock.base_model, path)
+    found = encoder.copy()
+    own = find(found.model, path)
+    if own is not None and norm is not None:
+        own.load_state_dict(norm.state_dict())
+    return found

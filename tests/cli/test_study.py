@@ -32,7 +32,7 @@ def test_a_study_prints_its_tables_and_where_they_lie_and_goes_on_where_it_was(a
     first = capsys.readouterr().out
     assert "Quality by the number of frozen layers" in first
     assert "1 of 1 trials to run" in first
-    assert "always saying the most frequent answer" in first
+    assert "the best constant answer gives" in first
     assert f"trials:  frostline results {arguments[-1]}" in first
     assert run(arguments) == 0
     again = capsys.readouterr().out
@@ -45,8 +45,8 @@ def test_json_is_one_object_with_the_tables(arguments, capsys):
     capsys.readouterr()
     assert run([*arguments, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert (found["study"], found["trials"], found["failed"]) == ("freeze", 2, [])
-    assert [table["name"] for table in found["tables"]] == ["quality", "share", "parameters"]
+    assert (found["study"], found["trials"], found["failed"]) == ("freeze", 3, [])
+    assert [table["name"] for table in found["tables"]] == ["quality", "share", "mean_share", "parameters"]
 
 
 def test_results_prints_the_tables_or_the_trials_and_exports(arguments, capsys, tmp_path):
@@ -55,10 +55,10 @@ def test_results_prints_the_tables_or_the_trials_and_exports(arguments, capsys, 
     assert run(["results", arguments[-1]]) == 0
     assert "Quality by the number of frozen layers" in capsys.readouterr().out
     assert run(["results", arguments[-1], "--trials"]) == 0
-    assert "2 trials" in capsys.readouterr().out
+    assert "3 trials" in capsys.readouterr().out
     assert run(["results", arguments[-1], "--export", str(tmp_path / "trials.csv")]) == 0
-    assert "2 trials written to" in capsys.readouterr().out
-    assert len((tmp_path / "trials.csv").read_text().splitlines()) == 3
+    assert "3 trials written to" in capsys.readouterr().out
+    assert len((tmp_path / "trials.csv").read_text().splitlines()) == 4
     assert run(["results", str(tmp_path)]) == 2
     assert "holds no trials" in capsys.readouterr().err
 

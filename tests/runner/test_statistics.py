@@ -17,7 +17,11 @@ from frostline.runner.statistics import (
     interval,
     paired_p,
     quick_judge,
+    ratio_interval,
+    shares_of_ratio,
     summarise,
+    summarise_correlations,
+    summarise_ratio,
 )
 from frostline.tasks.metrics import METRICS
 
@@ -276,6 +280,7 @@ def test_holms_correction_is_the_step_down_one():
     assert holm([0.04, 0.01, 0.03, 0.02]) == pytest.approx([0.06, 0.04, 0.06, 0.06])
     assert holm([0.9, None, 0.5]) == [pytest.approx(1.0), None, pytest.approx(1.0)]
     assert holm([]) == []
+    assert holm([0.01, None, 0.02], count=3) == [pytest.approx(0.03), None, pytest.approx(0.04)]  # one without a test
 
 
 def test_holms_correction_keeps_the_chance_of_any_false_alarm_at_5_percent():
@@ -311,3 +316,53 @@ def test_a_narrower_level_gives_a_narrower_interval():
     labels, one, other = two_models()
     wide, narrow = (compare(labels, one, other, "accuracy", level=level) for level in (0.95, 0.9))
     assert wide.low < narrow.low < narrow.high < wide.high
+
+
+def test_what_pairs_add_to_a_ratio_is_the_ratio_of_means_on_average():
+    ones, others = [81.0, 79.0, 83.0], [90.0, 85.0, 89.0]
+    assert np.mean(shares_of_ratio(ones, others)) == pytest.approx(sum(ones) / sum(others))
+    assert summarise_ratio(ones, others).mean == pytest.approx(sum(ones) / sum(others))
+    assert shares_of_ratio(ones, ones) == pytest.approx([1.0, 1.0, 1.0])
+    assert summarise_ratio([80.0], [100.0]).low is None
+
+
+def test_the_interval_of_a_ratio_of_five_pairs_holds_the_true_one_95_times_in_100():
+    source = np.random.default_rng(3)
+    full = source.normal(80.0, 2.0, size=(4000, 5))
+    kept = 0.9 * full + source.normal(0.0, 1.5, size=(4000, 5))  # what both share must not widen the interval
+    found = [summarise_ratio(one, other) for one, other in zip(kept, full, strict=True)]
+    held = [one.low <= 0.9 <= one.high for one in found]
+    assert np.mean(held) == pytest.approx(0.95, abs=4 * math.sqrt(0.95 * 0.05 / 4000))
+    # Student's t of four degrees, times the error of a mean of five.
+    assert np.mean([one.high - one.mean for one in found]) == pytest.approx(2.776 * 1.5 / 80 / 5**0.5 * 0.94, rel=0.02)
+
+
+def test_a_ratio_over_rows_is_that_of_a_bootstrap_by_hand():
+    source = np.random.default_rng(5)
+    labels = source.integers(0, 2, 300)
+    ones, others = (
+        [np.where(source.random(300) < wrong, 1 - labels, labels) for _ in range(2)] for wrong in (0.3, 0.1)
+    )
+    low, high = ratio_interval(labels, ones, others, "accuracy", draws=DRAWS)
+    drawn = []
+    for _ in range(DRAWS):
+        rows = source.integers(0, 300, 300)
+        above, below = (np.mean([np.mean(one[rows] == labels[rows]) for one in side]) for side in (ones, others))
+        drawn.append(above / below)
+    width = np.std(drawn)
+    assert (low, high) == pytest.approx(tuple(np.quantile(drawn, [0.025, 0.975])), abs=OFF_FROM_ANOTHER * width)
+
+
+def test_a_ratio_to_nothing_has_no_interval():
+    labels = [0, 1] * 20
+    assert ratio_interval(labels, [labels], [[0] * 40], "matthews", draws=50) is None
+
+
+def test_correlations_are_averaged_on_the_z_scale():
+    found = summarise_correlations([0.2, 0.9])
+    middle = (math.atanh(0.2) + math.atanh(0.9)) / 2
+    half = 12.7062 * abs(math.atanh(0.9) - math.atanh(0.2)) / 2
+    assert found.mean == pytest.approx(math.tanh(middle))
+    assert (found.low, found.high) == (pytest.approx(math.tanh(middle - half)), pytest.approx(math.tanh(middle + half)))
+    assert summarise_correlations([]) is None
+    assert summarise_correlations([1.0, 1.0]).mean == pytest.approx(1.0)

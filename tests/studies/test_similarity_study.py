@@ -17,13 +17,13 @@ from frostline.similarity import cka_matrix
 from frostline.studies import STUDIES, Ask
 from frostline.studies.similarity import (
     _centred_grams,
-    as_tuned,
     block_contrast,
     held_out,
     order_of_matches,
     orders_by_chance,
 )
 from frostline.tasks import load_task
+from frostline.tunable import as_tuned
 
 LAYERS = 3
 

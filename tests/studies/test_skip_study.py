@@ -36,16 +36,29 @@ def shortened(tunable: Tunable, first: int, last: int) -> Tunable:
     return Tunable(encoder, copy.deepcopy(tunable.head), Plan.full(encoder.depth)).eval()
 
 
-def test_there_are_as_many_spans_as_pairs_of_layers_and_none_is_the_whole():
-    assert all_spans(3) == [(1, 1), (1, 2), (2, 2), (2, 3), (3, 3)]
-    assert len(all_spans(12)) == 77
+PARTS = [span for span in all_spans(DEPTH) if span != (1, DEPTH)]  # what is left of these has layers
+
+
+def test_there_are_as_many_spans_as_pairs_of_layers():
+    assert all_spans(3) == [(1, 1), (1, 2), (1, 3), (2, 2), (2, 3), (3, 3)]
+    assert (len(all_spans(6)), len(all_spans(12))) == (21, 78)
+
+
+def test_without_any_layer_the_head_reads_the_embeddings():
+    tunable, rows = tiny_tunable("bert", Plan.full(DEPTH)), rows_of()
+    outputs = outputs_without(tunable, rows, [(1, DEPTH)])[1, DEPTH]
+    for text in range(len(rows)):
+        ids = torch.as_tensor(rows.tokens.take([text]).ids)[None]
+        first = tunable.encoder.model.embeddings(input_ids=ids)
+        expected = tunable.head(first)
+        torch.testing.assert_close(outputs[text], expected[0], atol=1e-6, rtol=1e-5)
 
 
 @pytest.mark.parametrize("name", ALL_CONFIGS)
 def test_outputs_are_those_of_the_model_after_surgery(name):
     tunable, rows = tiny_tunable(name, Plan.full(DEPTH)), rows_of()
-    found = outputs_without(tunable, rows, all_spans(DEPTH))
-    assert list(found) == all_spans(DEPTH)
+    found = outputs_without(tunable, rows, PARTS)
+    assert list(found) == PARTS
     whole = rows.outputs(tunable)
     for span, outputs in found.items():
         assert outputs.shape == (40, CLASSES)
@@ -55,7 +68,7 @@ def test_outputs_are_those_of_the_model_after_surgery(name):
 
 def test_outputs_are_the_same_to_the_bit_where_the_top_layer_stays():
     tunable, rows = tiny_tunable("bert", Plan.full(DEPTH)), rows_of()
-    spans = [span for span in all_spans(DEPTH) if span[1] < DEPTH]  # a new top layer is run for first tokens alone
+    spans = [span for span in PARTS if span[1] < DEPTH]  # a new top layer is run for first tokens alone
     for span, outputs in outputs_without(tunable, rows, spans).items():
         assert torch.equal(outputs, rows.outputs(shortened(tunable, *span)))
 
@@ -69,7 +82,7 @@ def test_a_question_gets_an_output_for_each_of_its_choices():
 
 def test_a_mean_pooled_head_reads_all_tokens():
     tunable = make_tunable(tiny_encoder("bert"), Plan.full(DEPTH), outputs=CLASSES, head="mean")
-    for span, outputs in outputs_without(tunable, rows_of(), all_spans(DEPTH)).items():
+    for span, outputs in outputs_without(tunable, rows_of(), PARTS).items():
         torch.testing.assert_close(outputs, rows_of().outputs(shortened(tunable, *span)))
 
 
@@ -113,9 +126,14 @@ def test_a_trial_judges_the_tuned_model_after_surgery(studied, task):
     bench = bench_of(studied, task)
     tuned = tune_for(bench, spec)
     rows = bench.workshop(spec).examples(tuned.tunable, "test")
-    for first, last, metrics in studied.points[1].result.values["spans"]:
-        guessed = rows.outputs(shortened(tuned.tunable, first, last)).argmax(-1)
-        assert metrics["accuracy"] == pytest.approx(float((guessed == rows.labels).float().mean()))
+    values = studied.points[1].result.values
+    judged = {(first, last): metrics for first, last, metrics in values["spans"]}
+    assert list(judged) == all_spans(DEPTH)
+    for span in PARTS:
+        guessed = rows.outputs(shortened(tuned.tunable, *span)).argmax(-1)
+        assert judged[span]["accuracy"] == pytest.approx(float((guessed == rows.labels).float().mean()))
+        if span[0] == span[1]:
+            assert list(values["predictions"][str(span[0])]) == guessed.tolist()
 
 
 def test_a_result_depends_on_the_specification_alone(studied, task):
@@ -131,7 +149,10 @@ def test_tables_hold_what_made_up_spans_give(studied, task):
     made = []
     for point, lost, whole in zip(studied.points, drops, (0.9, 0.7), strict=True):
         spans = [[*span, {"accuracy": whole - lost.get(span, 0.0)}] for span in all_spans(DEPTH)]
-        result = replace(point.result, values={"spans": spans}, metrics={"test": {"accuracy": whole}})
+        told = {"test": tuple(task.test.labels)}  # the whole model knows all; without the first layer none is known
+        singles = {"1": [1 - label for label in task.test.labels], **{key: list(task.test.labels) for key in "234"}}
+        values = {"spans": spans, "predictions": singles}
+        result = replace(point.result, values=values, predictions=told, metrics={"test": {"accuracy": whole}})
         made.append(replace(point, result=result))
     ask = Ask(encoders=(), tasks=(task,), seeds=2, rows=None, recipe=made[0].spec.recipe, known=None, scores=None)
     spans, layers, halves = (table.records() for table in STUDIES["skip"].tables(ask, made))
@@ -141,12 +162,13 @@ def test_tables_hold_what_made_up_spans_give(studied, task):
     assert first["minus_full"] == pytest.approx(-40)  # of -50 and -30
     fourth = next(row for row in spans if (row["first"], row["last"]) == (4, 4))
     assert (fourth["mean"], fourth["minus_full"]) == (pytest.approx(70), pytest.approx(-10))
-    assert len(spans) == 9
+    assert len(spans) == 10
 
     assert [row["drop"] for row in layers] == pytest.approx([40, 5, 0, 10], abs=1e-4)
-    assert [row["costs_most"] for row in layers] == [True, False, False, False]
+    assert [row["more_than_others"] for row in layers] == pytest.approx([30, -35, -40, -30], abs=1e-4)
     # Student's t with one degree of freedom is 12.706 at 97.5%, and half the distance of two values their error.
     assert layers[0]["high"] - layers[0]["drop"] == pytest.approx(12.7062 * 10, rel=1e-4)
+    assert [(row["rows_low"], row["rows_high"]) for row in layers] == [(100, 100), (0, 0), (0, 0), (0, 0)]
 
     assert [row["length"] for row in halves] == [1, 2]
     assert halves[0]["lower_drop"] == pytest.approx((30 + 15) / 2)
@@ -161,4 +183,5 @@ def test_narrow_encoders_get_a_higher_rate_unless_the_recipe_says_one(studied, t
     more = {"epochs": 1, "batch": 16, "learning_rate": 1e-4}
     told = run_quickly("skip", tmp_path, rows=60, layers=2, seeds=1, recipe=more)
     assert told.points[0].spec.recipe.learning_rate == 1e-4
-    assert [record["first"] for record in told.tables[0].records()] == [1, 2]
+    assert [record["first"] for record in told.tables[0].records()] == [1, 1, 2]
+    assert all(record["rows_low"] is None for record in told.tables[1].records() if "rows_low" in record)  # one seed

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from frostline.tasks.metrics import METRICS
 
 _DRAWS = 2000
+_ALMOST = 1 - 1e-9  # a perfect correlation is infinite on the z scale
 Numbers = np.ndarray[Any, np.dtype[Any]]
 
 
@@ -105,6 +106,41 @@ def compare_means(
     ]
     low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
     return Difference(value=value, low=float(low), high=float(high))
+
+
+def ratio_interval(
+    labels: Sequence[float],
+    ones: Sequence[Sequence[float]],
+    others: Sequence[Sequence[float]],
+    metric: str,
+    *,
+    groups: Sequence[str] | None = None,
+    seed: int = 0,
+    draws: int = _DRAWS,
+) -> tuple[float, float] | None:
+    """The 95% interval of the mean metric of some models over that of others, by a paired bootstrap over rows.
+
+    None where the rows are too few for a ratio: in some draw the others have no quality at all.
+
+    Args:
+        labels: of the rows.
+        ones: predictions of the first models.
+        others: predictions of the second ones.
+        metric: a task metric, the higher the better.
+        groups: rows that belong together; None: every row alone.
+        seed: of the draws.
+        draws: how many.
+    """
+    truth, first, second = np.asarray(labels), np.asarray(ones), np.asarray(others)
+    quick = quick_judge(metric, truth, *first, *second)
+    found = []
+    for rows in _resamples(len(truth), groups, np.random.default_rng(seed), draws):
+        above, below = (np.mean([quick(truth[rows], one[rows]) for one in side]) for side in (first, second))
+        if below <= 0:
+            return None
+        found.append(above / below)
+    low, high = np.quantile(found, [0.025, 0.975])
+    return float(low), float(high)
 
 
 def interval(
@@ -229,6 +265,30 @@ def summarise(values: Sequence[float]) -> Summary:
     return Summary(count=len(found), mean=mean, deviation=deviation, low=mean - half, high=mean + half)
 
 
+def summarise_ratio(ones: Sequence[float], others: Sequence[float]) -> Summary:
+    """The mean of some values over the mean of others, paired by seed, with the t-interval of what each pair adds."""
+    return summarise(shares_of_ratio(ones, others))
+
+
+def shares_of_ratio(ones: Sequence[float], others: Sequence[float]) -> list[float]:
+    """What each pair adds to the ratio of means, to first order; their mean is that ratio.
+
+    A pair whose second value is next to nothing has no ratio of its own worth the name.
+    """
+    first, second = np.asarray(ones, dtype=np.float64), np.asarray(others, dtype=np.float64)
+    ratio = first.mean() / second.mean()
+    return [float(value) for value in ratio + (first - ratio * second) / second.mean()]
+
+
+def summarise_correlations(values: Sequence[float]) -> Summary | None:
+    """Mean and t-interval of correlations, on Fisher's z scale so that they stay between -1 and 1; None of none."""
+    if not values:
+        return None
+    found = summarise([float(value) for value in np.arctanh(np.clip(values, -_ALMOST, _ALMOST))])
+    low, high = (None if end is None else float(np.tanh(end)) for end in (found.low, found.high))
+    return replace(found, mean=float(np.tanh(found.mean)), deviation=None, low=low, high=high)
+
+
 def paired_p(one: Sequence[float], other: Sequence[float]) -> float | None:
     """The two-sided p-value of a paired t-test over seeds; None where it is undefined."""
     gaps = np.round(np.asarray(one, dtype=np.float64) - np.asarray(other, dtype=np.float64), 9)  # equal ones are equal
@@ -242,13 +302,18 @@ def paired_p(one: Sequence[float], other: Sequence[float]) -> float | None:
     return float(2 * t.sf(abs(gaps.mean()) / (spread / len(gaps) ** 0.5), len(gaps) - 1))
 
 
-def holm(values: Sequence[float | None]) -> list[float | None]:
-    """P-values corrected for their number by Holm's method, in the same order; None stays and does not count."""
+def holm(values: Sequence[float | None], *, count: int | None = None) -> list[float | None]:
+    """P-values corrected for their number by Holm's method, in the same order; None stays None.
+
+    Args:
+        values: p-values.
+        count: how many comparisons there are; as many as have a p-value unless set.
+    """
     known = sorted((value, place) for place, value in enumerate(values) if value is not None)
     corrected: list[float | None] = [None] * len(values)
     highest = 0.0
     for rank, (value, place) in enumerate(known):
-        highest = max(highest, min(1.0, value * (len(known) - rank)))
+        highest = max(highest, min(1.0, value * ((count or len(known)) - rank)))
         corrected[place] = highest
     return corrected
 

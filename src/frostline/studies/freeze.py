@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from frostline.charts import Figure, Results, Row, by
-from frostline.charts.draw import lines
-from frostline.charts.words import POINTS, cut_intervals, set_aside, telling
+from frostline.charts import by
 from frostline.errors import OptionError
 from frostline.parameters import count_parameters
 from frostline.records import Plan
+from frostline.runner.statistics import ratio_interval, shares_of_ratio, summarise_ratio
 from frostline.studies import Ask, Measured, Point, study
+from frostline.studies.comparisons import Pairs, paired
+from frostline.studies.freeze_figures import KEEPS, figures, most_frozen
+from frostline.studies.quality import quality_table
 from frostline.studies.released import frozen_by_prefix
-from frostline.studies.tables import grouped, is_informative, majority, quality, quality_table
+from frostline.studies.tables import DRAWS, grouped, is_informative, judged_split, majority, mean_with_ends, quality
 from frostline.table import Cell, Table, table_of
+from frostline.tasks import Task
 
 _RATES = (1e-5, 2e-5, 3e-5, 4e-5, 5e-5)
-_KEEPS = 0.9  # of full tuning's quality: the paper's operating point
 
 
 def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
@@ -30,42 +32,94 @@ def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
             labels=("encoder", "task", "arm", "frozen"),
             more=lambda group: {"trainable": group[0].result.parameters.get("trainable")},
         ),
-        _operating_points(ask, chosen),
+        _shares(ask, chosen),
+        _mean_shares(ask, chosen),
         _parameters(ask),
     ]
 
 
-def _operating_points(ask: Ask, points: Sequence[Measured]) -> Table:
-    """How much of full tuning's quality each depth keeps, and the most layers that may stay frozen."""
+def _shares(ask: Ask, points: Sequence[Measured]) -> Table:
+    """How much of full tuning's quality each number of frozen layers keeps, by task."""
     tasks = {task.name: task for task in ask.tasks}
     depths = {encoder.name: encoder.depth for encoder in ask.encoders}
-    fine = {
-        pair: is_informative(tasks[pair[1]], group)
-        for pair, group in grouped([one for one in points if one["frozen"] == 0], ("encoder", "task")).items()
-    }
+    by_case = grouped(points, ("encoder", "task", "frozen"))
     records: list[dict[str, Cell]] = []
-    largest: dict[str, int] = {}
-    for (encoder, frozen), group in grouped(points, ("encoder", "frozen")).items():
-        ratios = {}
-        for (name,), mine in grouped([one for one in group if one.is_done], ("task",)).items():
-            base = [one for one in points if (one["encoder"], one["task"], one["frozen"]) == (encoder, name, 0)]
-            full = [quality(one, tasks[name]) for one in base if one.is_done]
-            if full and sum(full) > 0:
-                kept = [quality(one, tasks[name]) for one in mine]
-                ratios[name] = (sum(kept) / len(kept)) / (sum(full) / len(full))
-                records.append(
-                    {"encoder": encoder, "layers": depths[encoder], "task": name, "frozen": frozen,
-                     "share_of_full": ratios[name], "informative": fine[encoder, name],
-                     "majority_share": majority(tasks[name]) / (sum(full) / len(full))}
-                )  # fmt: skip
-        # A task that has no ratio keeps nothing that could be shown; one that full tuning does not learn tells nothing.
-        counted = [name for name in tasks if not _is_set_aside(name) and fine.get((encoder, name))]
-        if counted and all(ratios.get(name, 0.0) >= _KEEPS for name in counted):
-            largest[encoder] = max(largest.get(encoder, 0), frozen)
-    notes = [f"{encoder}: {count} of {depths[encoder]} layers may stay frozen and every task keeps {_KEEPS:.0%} of "
-             "full tuning's quality (CoLA set aside, as in the paper, and tasks that full tuning does not learn)"
-             for encoder, count in largest.items()]  # fmt: skip
+    for (encoder, name, frozen), group in by_case.items():
+        task, full = tasks[name], by_case[encoder, name, 0]
+        found = _share(task, paired(group, full))
+        if found is not None:
+            records.append({"encoder": encoder, "layers": depths[encoder], "task": name, "frozen": frozen, **found,
+                            "informative": is_informative(task, full)})  # fmt: skip
+    notes = [
+        "share_of_full: the mean over seeds divided by full tuning's; above_constant: the same of what lies above the "
+        "best constant answer, which flatters chance less; seeds_low and seeds_high by Student's t, rows_low and "
+        "rows_high by a paired bootstrap over test rows, both 95%",
+        *(_operating_point(encoder, depths[encoder], mine) for (encoder,), mine in by(records, "encoder")),
+    ]
     return table_of("share", "Share of full tuning's quality that is kept", records, notes=notes)
+
+
+def _share(task: Task, pairs: Pairs) -> dict[str, Cell] | None:
+    """The ratio of means over the seeds that both have, with both intervals; None where full tuning has no quality."""
+    ours, full = ([quality(pair[side], task) for pair in pairs] for side in (0, 1))
+    base = sum(full) / len(full) if full else 0.0
+    if base <= 0:
+        return None
+    constant = majority(task)
+    seen: dict[str, Cell] = {"seeds": len(pairs), "share_of_full": sum(ours) / len(ours) / base}
+    seen |= dict.fromkeys(("seeds_low", "seeds_high", "rows_low", "rows_high"))
+    if len(pairs) > 1:
+        split, rows = judged_split(task)
+        ones, others = ([pair[side].result.predictions[split] for pair in pairs] for side in (0, 1))
+        over_seeds = summarise_ratio(ours, full)
+        over_rows = ratio_interval(rows.labels, ones, others, task.metrics[0], groups=rows.groups, draws=DRAWS)
+        seen |= {"seeds_low": over_seeds.low, "seeds_high": over_seeds.high}
+        seen |= dict(zip(("rows_low", "rows_high"), over_rows or (None, None), strict=True))
+    above = (sum(ours) / len(ours) - constant) / (base - constant) if base > constant else None
+    return {**seen, "above_constant": above, "majority_share": constant / base}
+
+
+def _operating_point(encoder: str, depth: int, shares: Sequence[Mapping[str, Cell]]) -> str:
+    """How many layers may stay frozen, by the means and with what both intervals show."""
+    by_means, shown = (most_frozen(shares, columns) for columns in (("share_of_full",), ("seeds_low", "rows_low")))
+    if by_means is None:
+        return f"{encoder}: full tuning learns none of these tasks (CoLA set aside): there is no share to keep"
+    seen = "with one seed nothing is shown" if shown is None else f"both intervals show it for {shown}"
+    return (f"{encoder}: {by_means} of {depth} layers may stay frozen and every task keeps {KEEPS:.0%} of full "
+            f"tuning's quality by its mean; {seen} (CoLA set aside, as in the paper, and tasks that full tuning does "
+            "not learn)")  # fmt: skip
+
+
+def _mean_shares(ask: Ask, points: Sequence[Measured]) -> Table:
+    """The mean share over the tasks that full tuning learns, CoLA among them, of each seed."""
+    tasks = {task.name: task for task in ask.tasks}
+    by_case = grouped(points, ("encoder", "task", "frozen"))
+    records: list[dict[str, Cell]] = []
+    for encoder, frozen in dict.fromkeys((encoder, frozen) for encoder, _, frozen in by_case):
+        raw: list[dict[int, float]] = []  # by task and seed, what each seed adds to the ratio of means
+        above: list[dict[int, float]] = []
+        for name, task in tasks.items():
+            full = by_case.get((encoder, name, 0), [])
+            pairs = paired(by_case.get((encoder, name, frozen), []), full)
+            if pairs and is_informative(task, full):
+                raw.append(_ratios(task, pairs, above=0.0))
+                above.append(_ratios(task, pairs, above=majority(task)))
+        records.append({"encoder": encoder, "frozen": frozen, "tasks": len(raw),
+                        **mean_with_ends("share_of_full", _over_tasks(raw)),
+                        **mean_with_ends("above_constant", _over_tasks(above))})  # fmt: skip
+    return table_of("mean_share", "Share of full tuning's quality, mean over tasks that it learns", records)
+
+
+def _ratios(task: Task, pairs: Pairs, *, above: float) -> dict[int, float]:
+    """By seed what it adds to the ratio of means, of what lies above some quality."""
+    ours, full = ([quality(pair[side], task) - above for pair in pairs] for side in (0, 1))
+    return dict(zip((int(one["seed"]) for one, _ in pairs), shares_of_ratio(ours, full), strict=True))
+
+
+def _over_tasks(by_task: Sequence[Mapping[int, float]]) -> list[float]:
+    """Of each seed that all tasks have, the mean over them."""
+    seeds = sorted(set.intersection(*(set(of_task) for of_task in by_task))) if by_task else []
+    return [sum(of_task[seed] for of_task in by_task) / len(by_task) for seed in seeds]
 
 
 def _parameters(ask: Ask) -> Table:
@@ -80,61 +134,10 @@ def _parameters(ask: Ask) -> Table:
     return table_of("parameters", "Parameters by part", records, notes=["output: the pooler of the bare encoder"])
 
 
-def _is_set_aside(task: str) -> bool:
-    """CoLA, of which no depth keeps 90%: the paper leaves it out of its operating point."""
-    return task in ("cola", "glue/cola")
-
-
-def _figures(results: Results) -> list[Figure]:
-    shares = results.rows("share")
-    wanted = ("encoder", "task", "frozen", "seeds", "mean", "low", "high", "minus_full")
-    whole = [{key: row[key] for key in wanted} for row in results.rows("quality") if row["mean"] is not None]
-    drawn, cut = cut_intervals(whole, "mean", "low", "high", panel="encoder", limits=POINTS)
-    levels = [{"level": _KEEPS, "name": "90%", "encoder": encoder} for (encoder,), _ in by(shares, "encoder")]
-    return [
-        Figure(
-            name="share",
-            title=_found(shares),
-            alt="Curves of the share of full tuning's quality over the number of frozen layers, with a line at 90%",
-            spec=lines(shares, "frozen", "share_of_full", x_title="frozen layers", y_title="share of full tuning",
-                       colour="task", panel="encoder", levels=levels),
-            rows=tuple(shares),
-            paper="paper 5, figure 1",
-            notes=("the title counts the tasks that full tuning learns, without CoLA, as in the paper",
-                   *set_aside(shares)),
-        ),
-        Figure(
-            name="quality",
-            title="Quality by the number of frozen layers",
-            alt="Curves of quality over the number of frozen layers for each task, with 95% intervals over seeds",
-            spec=lines(drawn, "frozen", "mean", x_title="frozen layers", y_title="quality in points", colour="task",
-                       interval=("shown_low", "shown_high"), panel="encoder"),
-            rows=tuple(drawn),
-            notes=cut,
-        ),
-    ]  # fmt: skip
-
-
-def _found(shares: Sequence[Row]) -> str:
-    """How many layers may stay frozen, for every encoder."""
-    said = []
-    for (encoder,), rows in by(shares, "encoder"):
-        counted = [row for row in telling(rows) if not _is_set_aside(str(row["task"]))]
-        names = {row["task"] for row in counted}
-        if not names:
-            continue
-        most = 0
-        for (frozen,), group in by(counted, "frozen"):
-            if {row["task"] for row in group} == names and min(row["share_of_full"] for row in group) >= _KEEPS:
-                most = max(most, frozen)
-        said.append(f"{encoder} keeps {_KEEPS:.0%} of its quality with {most} of {rows[0]['layers']} layers frozen")
-    return "; ".join(said) or "Share of full tuning's quality by the number of frozen layers"
-
-
 @study(
     paper="5",
     tables=_tables,
-    figures=_figures,
+    figures=figures,
     tasks=("glue/cola", "glue/sst2", "glue/mrpc", "glue/stsb"),
     seeds=5,
     recipe={"batch": 16, "epochs": 3},
@@ -169,7 +172,7 @@ def freeze(ask: Ask, *, rates: int = 5, step: int = 1, frozen_as_released: bool 
             if best is None:
                 continue
             rate = best.spec.recipe.learning_rate
-            for frozen in (0, *range(depth // 2, depth + 1, step)):
+            for frozen in dict.fromkeys((0, *range(depth // 2, depth, step), depth)):
                 plan = full if not frozen else Plan(layers=tuple(range(frozen + 1, depth + 1)), head=depth)
                 plan = frozen_by_prefix(plan) if frozen_as_released else plan
                 arm = "full" if not frozen else f"{frozen} frozen"

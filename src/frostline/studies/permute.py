@@ -12,10 +12,12 @@ from frostline.charts.draw import bars, own_axes, scatter, strip
 from frostline.charts.words import between, set_aside, telling
 from frostline.errors import OptionError
 from frostline.records import Plan
-from frostline.runner.statistics import correlate, holm
+from frostline.runner.statistics import correlate, holm, shares_of_ratio, summarise
 from frostline.studies import Ask, Measured, Point, study
-from frostline.studies.tables import grouped, quality, quality_table
+from frostline.studies.quality import quality_table
+from frostline.studies.tables import grouped, is_informative, quality
 from frostline.table import Cell, Table, table_of
+from frostline.tasks import Task
 
 _ENDS = {"full": "usual order", "all new": "all new"}  # what orders lie between
 _LEVEL = 0.05
@@ -54,15 +56,39 @@ def _means(ask: Ask, points: Sequence[Measured]) -> dict[tuple[str, str], dict[s
 
 
 def _recovered(ask: Ask, points: Sequence[Measured]) -> Table:
-    """How much of the way from random to pretrained layers each order keeps."""
+    """How much of the way from random to pretrained layers each order keeps, and all of them on average."""
+    tasks = {task.name: task for task in ask.tasks}
     records: list[Mapping[str, Cell]] = []
-    for (encoder, task), means in _means(ask, points).items():
-        if {"full", "all new"} <= means.keys() and means["full"] != means["all new"]:
-            for arm, mean in means.items():
-                if arm not in ("full", "all new"):
-                    share = (mean - means["all new"]) / (means["full"] - means["all new"])
-                    records.append({"encoder": encoder, "task": task, "arm": arm, "recovered": share})
-    return table_of("recovered", "Share of what pretraining gives that shuffled layers keep", records)
+    for (encoder, task), group in grouped(points, ("encoder", "task")).items():
+        by_arm = {arm: _by_seed(mine, tasks[task]) for (arm,), mine in grouped(group, ("arm",)).items()}
+        full, new = by_arm.pop("full", {}), by_arm.pop("all new", {})
+        informative = is_informative(tasks[task], [one for one in group if one["arm"] == "full"])
+        shares = {arm: kept for arm, values in by_arm.items() if (kept := _shares(values, full, new))}
+        common = sorted(set.intersection(*map(set, shares.values()))) if shares else []
+        mean = {seed: sum(one[seed] for one in shares.values()) / len(shares) for seed in common}
+        for arm, by_seed in (*shares.items(), ("all orders", mean)):
+            if by_seed:
+                found = summarise(list(by_seed.values()))
+                records.append({"encoder": encoder, "task": task, "arm": arm, "seeds": found.count,
+                                "recovered": found.mean, "low": found.low, "high": found.high,
+                                "informative": informative})  # fmt: skip
+    note = (
+        "the mean gain over seeds divided by pretraining's; none where pretrained layers are not better than new ones"
+    )
+    return table_of("recovered", "Share of what pretraining gives that shuffled layers keep", records, notes=[note])
+
+
+def _by_seed(points: Sequence[Measured], task: Task) -> dict[int, float]:
+    return {int(point["seed"]): quality(point, task) for point in points if point.is_done}
+
+
+def _shares(
+    values: Mapping[int, float], full: Mapping[int, float], new: Mapping[int, float]
+) -> dict[int, float] | None:
+    """What each seed that all have adds to the share of the gain; None where pretraining gives nothing."""
+    seeds = [seed for seed in values if seed in full and seed in new]
+    kept, gains = ([side[seed] - new[seed] for seed in seeds] for side in (values, full))
+    return dict(zip(seeds, shares_of_ratio(kept, gains), strict=True)) if sum(gains) > 0 else None
 
 
 def _correlations(ask: Ask, points: Sequence[Measured]) -> Table:
@@ -78,12 +104,16 @@ def _correlations(ask: Ask, points: Sequence[Measured]) -> Table:
                 value, p = correlate(*columns, ranks=ranks)
                 records.append({"encoder": encoder, "task": one, "other": other, "correlation": name,
                                 "value": value, "p": p, "orders": len(arms)})  # fmt: skip
-    known = [p if isinstance(p, float) and p == p else None for p in (record["p"] for record in records)]
-    for record, corrected in zip(records, holm(known), strict=True):
-        record["p_holm"] = corrected
+    for kind in dict.fromkeys((record["encoder"], record["correlation"]) for record in records):
+        mine = [record for record in records if (record["encoder"], record["correlation"]) == kind]
+        chances = [record["p"] for record in mine]
+        known = [chance if isinstance(chance, float) and chance == chance else None for chance in chances]
+        for record, corrected in zip(mine, holm(known), strict=True):
+            record["p_holm"] = corrected
     if not records:
         records = [{"encoder": encoder, "task": task, "other": None} for encoder, task in means]
-    return table_of("correlations", "Agreement between tasks on which orders are good", records)
+    note = "p_holm: corrected for the pairs of tasks of one encoder"
+    return table_of("correlations", "Agreement between tasks on which orders are good", records, notes=[note])
 
 
 def _figures(results: Results) -> list[Figure]:
@@ -94,7 +124,8 @@ def _figures(results: Results) -> list[Figure]:
         if _ENDS.keys() <= (means := {row["arm"]: row["mean"] for row in group}).keys()
     }
     # A share of a gain wants a gain.
-    recovered = [row for row in results.rows("recovered") if gains.get((row["encoder"], row["task"]), 0) > 0]
+    recovered = [row for row in results.rows("recovered")
+                 if gains.get((row["encoder"], row["task"]), 0) > 0 and row["arm"] != "all orders"]  # fmt: skip
     return [_orders(measured, recovered), _agreement(measured, results.rows("correlations")), _kept(recovered)]
 
 

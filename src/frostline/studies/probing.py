@@ -15,7 +15,7 @@ from frostline.measurement import EXAMPLES, measure
 from frostline.records import LayerScores, Plan, TrialResult, TrialSpec
 from frostline.runner.kinds import trial_kind, tune_for
 from frostline.runner.materials import Bench
-from frostline.runner.statistics import correlate, holm, summarise
+from frostline.runner.statistics import correlate, holm, summarise, summarise_correlations
 from frostline.runner.trials import result_of
 from frostline.scores import LAYER_SCORES
 from frostline.studies import Ask, Measured, Point, study
@@ -26,12 +26,12 @@ from frostline.studies.probing_figures import TUNED as TUNED
 from frostline.studies.tables import grouped
 from frostline.table import Cell, Table, table_of
 from frostline.tasks import Task
+from frostline.tunable import as_tuned
 
 Curve = Sequence[float | None]  # over layers 0..L
 
 _ROWS = ("validation", "test")
 _QUICK_SCORES = "variability,variability.crossfit,cca,rank,information,label_similarity,probe.linear,probe.head"
-_ALMOST = 1 - 1e-9  # a perfect correlation is infinite on the z scale
 
 
 # The trial -----------------------------------------------------------------------------------------------------------
@@ -44,7 +44,7 @@ def _score(bench: Bench, spec: TrialSpec) -> TrialResult:
     encoder = bench.workshop(spec).encoder
     if spec.options["tuned"]:
         tuned = tune_for(bench, spec, test=False)
-        base, encoder = replace(result_of(tuned), predictions={}), tuned.tunable.encoder
+        base, encoder = replace(result_of(tuned), predictions={}), as_tuned(tuned.tunable)
     found = _measured(encoder, _with_fewer_rows(bench, spec), spec)
     values = {
         "curves": {name: list(score.values) for name, score in found.scores.items()},
@@ -112,7 +112,16 @@ def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
         for note in point.result.values["left_out"]
     ]
     return [
-        table_of("curves", "Layer scores and probes by layer", _curves(done), notes=dict.fromkeys(left_out)),
+        table_of(
+            "curves",
+            "Layer scores and probes by layer",
+            _curves(done),
+            notes=[
+                "no interval where all seeds give the same: a task with few rows is measured on all of them; with "
+                "--rows below their number every seed draws its own",
+                *dict.fromkeys(left_out),
+            ],
+        ),
         table_of(
             "agreement",
             "How scores go together with probes over layers",
@@ -129,7 +138,8 @@ def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
             _moves(done),
             notes=[
                 "moved is from the pretrained encoder to the tuned one, both on the held-out rows, paired by seed: "
-                "the number of rows shifts scores, so that curves on other rows do not compare"
+                "the number of rows shifts scores, so that curves on other rows do not compare",
+                "below_top is the share of seeds in which the pretrained encoder's best layer is not the last one",
             ],
         ),
     ]
@@ -158,7 +168,9 @@ def _curves(points: Sequence[Measured]) -> Iterator[dict[str, Cell]]:
                 row: dict[str, Cell] = {"encoder": encoder, "task": task, "arm": arm, "score": name, "layer": layer}
                 if known:
                     found = summarise(known)
-                    row |= {"seeds": found.count, "mean": found.mean, "low": found.low, "high": found.high}
+                    row |= {"seeds": found.count, "mean": found.mean}
+                    if found.deviation:  # seeds that measured the same rows say nothing of other rows
+                        row |= {"low": found.low, "high": found.high}
                 yield row
 
 
@@ -209,16 +221,10 @@ def agreement_over_layers(score: Curve, probe: Curve) -> dict[str, Cell]:
 
 def _over_seeds(points: Sequence[Measured], name: str, probe: str) -> dict[str, Cell]:
     """The t-interval of Pearson's correlation over seeds, on Fisher's z scale so that it stays between -1 and 1."""
-    import numpy as np
-
     curves = [point.result.values["curves"] for point in points]
     each = [correlate(one[name][1:], one[probe][1:])[0] for one in curves if name in one and probe in one]
-    known = [float(np.arctanh(np.clip(value, -_ALMOST, _ALMOST))) for value in each if value == value]
-    if not known:
-        return {}
-    found = summarise(known)
-    low, high = (None if end is None else float(np.tanh(end)) for end in (found.low, found.high))
-    return {"seeds": found.count, "low": low, "high": high}
+    found = summarise_correlations([value for value in each if value == value])
+    return {} if found is None else {"seeds": found.count, "low": found.low, "high": found.high}
 
 
 def _moves(points: Sequence[Measured]) -> Iterator[dict[str, Cell]]:
@@ -227,13 +233,15 @@ def _moves(points: Sequence[Measured]) -> Iterator[dict[str, Cell]]:
         for name in dict.fromkeys(name for of_arm in best.values() for name in of_arm):
             before, after = best.get(HELD_OUT, {}).get(name, {}), best.get(TUNED, {}).get(name, {})
             row: dict[str, Cell] = {"encoder": encoder, "task": task, "score": name}
-            row["layers"] = len(next(iter(curves_of(group)[name]))) - 1
+            row["layers"] = top = len(next(iter(curves_of(group)[name]))) - 1
             for column, by_seed in (
                 ("pretrained", best.get(PRETRAINED, {}).get(name, {})),
                 ("held_out", before),
                 ("tuned", after),
             ):
                 row[column] = sum(by_seed.values()) / len(by_seed) if by_seed else None
+            first = best.get(PRETRAINED, {}).get(name, {})
+            row["below_top"] = sum(layer < top for layer in first.values()) / len(first) if first else None
             moves = [after[seed] - before[seed] for seed in after if seed in before]
             if moves:
                 found = summarise(moves)

@@ -307,7 +307,7 @@ def _mean(values: Sequence[float | None]) -> float | None:
     figures=figures,
     tasks=("super_glue/cb", "super_glue/wsc", "super_glue/copa", "glue/wnli", "glue/rte"),
     seeds=2,
-    recipe={"batch": 16, "epochs": 10, "learning_rate": 5e-5, "weight_decay": 0.01, "select": "last"},
+    recipe={"batch": 16, "epochs": 10, "weight_decay": 0.01, "select": "last"},
     quick={"epochs": "0,1,2", "rows": "25,100", "heads": 2, "draws": 2},
     quick_seeds=2,
 )
@@ -319,6 +319,7 @@ def ranking(
     rows: str = "25,50,100,400,1600",
     heads: int = 5,
     draws: int = 5,
+    rate: float = 5e-5,
     label: str = "expected",
     norm: str = "frobenius",
 ) -> Iterator[Point]:
@@ -331,10 +332,12 @@ def ranking(
     Options: `epochs`, after which layers are ranked, 0 before training, with commas between (training ends with the
     last of them, or where the recipe ends); `examples`, training rows that Fisher is computed on during training;
     `rows`, the numbers of rows before training, cut to those that there are; `heads` and `draws`, how many fresh heads
-    and how many draws of rows, each head with each draw; `label`, whose gradients are squared: 'expected' over all
-    labels as in the paper's equation, the 'true' one, one 'sampled' from the model, or the 'logit' as in the paper's
-    script, which also took one row (`examples=1`); `norm`, of a layer's part of the
-    diagonal: 'frobenius' as in the paper, 'trace' or 'mean'.
+    and how many draws of rows, each head with each draw; `rate`, the learning rate for encoders of width 768, the
+    paper's unless set; narrower ones get a higher one in proportion; `label`, whose gradients are squared: 'expected'
+    over all labels as in the paper's equation, the 'true' one, one 'sampled' from the model, or the 'logit' as in the
+    paper's script, which also took one row (`examples=1`) and no attention mask (only the layer score
+    'fisher.released' leaves that out too); `norm`, of a layer's part of the diagonal: 'frobenius' as in the paper,
+    'trace' or 'mean'.
     """
     _check_word("label", label, LABELS)
     _check_word("norm", norm, NORMS)
@@ -352,11 +355,12 @@ def ranking(
         for seed in range(ask.seeds):
             options = {"epochs": at, "examples": min(examples, have), **said}
             yield ask.point(encoder, task, plan, arm=TUNING, seed=seed, kind="ranking.tuning", options=options,
-                            epochs=max(1, *at), labels={"rows": have, "head": seed})  # fmt: skip
+                            epochs=max(1, *at), learning_rate=ask.rate_for(encoder, rate),
+                            labels={"rows": have, "head": seed})  # fmt: skip
         sizes = dict.fromkeys(min(count, have) for count in _whole_numbers("rows", rows, least=1))
         for size in sizes:
             for head in range(heads):
-                for draw in range(draws if size < have else 1):  # all rows can be drawn in one way only
+                for draw in range(draws if size < len(task.train) else 1):  # all rows can be drawn in one way only
                     yield ask.point(encoder, task, Plan(layers=(), head=encoder.depth), arm=ROWS, seed=draw,
                                     kind="ranking.start", options={"examples": size, "head": head, **said},
                                     epochs=1, labels={"rows": size, "head": head})  # fmt: skip

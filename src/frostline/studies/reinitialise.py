@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from frostline.errors import MeasureError, OptionError
 from frostline.records import Plan
-from frostline.runner.statistics import correlate, summarise
+from frostline.runner.statistics import correlate, summarise, summarise_correlations
 from frostline.studies import Ask, Measured, Point, study
+from frostline.studies.comparisons import pairs_table
+from frostline.studies.quality import quality_table
 from frostline.studies.reinitialise_figures import figures
-from frostline.studies.tables import grouped, quality, quality_table
+from frostline.studies.tables import grouped, quality
 from frostline.table import Cell, Table, table_of
 
 _MODES = ("incremental", "blocks", "preserved", "single")
@@ -28,10 +32,17 @@ def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
             quality_table(ask, group, name=name, title=f"Quality with {size} training rows by what is pretrained",
                           labels=labels)
         )  # fmt: skip
-    found += [_trials(ask, points), _losses(points)]
+    found += [_trials(ask, points), _losses(points), _against_nothing(ask, points)]
     if any(point["kept"] is not None for point in points):
-        found.append(_probing(ask, points))
+        found += _probing(ask, points)
     return found
+
+
+def _against_nothing(ask: Ask, points: Sequence[Measured]) -> Table:
+    """What the layers that an arm keeps are worth: it minus an encoder of which nothing is pretrained."""
+    arms = [arm for (arm,) in grouped(points, ("arm",)) if arm != "all new"]
+    once = list({(point.spec.id, point["arm"]): point for point in points}.values())
+    return pairs_table(ask, once, [(arm, "all new") for arm in arms], case=("encoder", "task", "rows"))
 
 
 def _trials(ask: Ask, points: Sequence[Measured]) -> Table:
@@ -62,10 +73,11 @@ def _losses(points: Sequence[Measured]) -> Table:
     return table_of("losses", "Validation loss by epoch", records)
 
 
-def _probing(ask: Ask, points: Sequence[Measured]) -> Table:
+def _probing(ask: Ask, points: Sequence[Measured]) -> list[Table]:
     """The probing curve beside the quality with so many pretrained layers, and how far they go together."""
     encoders, tasks = {one.name: one for one in ask.encoders}, {one.name: one for one in ask.tasks}
     records: list[Mapping[str, Cell]] = []
+    tracked: list[Mapping[str, Cell]] = []
     notes = []
     for (encoder, task, rows), group in grouped(points, ("encoder", "task", "rows")).items():
         try:
@@ -73,31 +85,56 @@ def _probing(ask: Ask, points: Sequence[Measured]) -> Table:
         except MeasureError as error:  # too few rows to judge a probe on
             notes.append(f"{encoder}, {task}: no probe: {error}")
             probe = (None,) * (encoders[encoder].depth + 1)
-        curve: dict[int, float] = {}
-        for (kept,), mine in grouped([one for one in group if one["kept"] is not None], ("kept",)).items():
-            done = [quality(one, tasks[task]) for one in mine if one.is_done]
-            if done:
-                curve[kept] = sum(done) / len(done)
-                records.append({"encoder": encoder, "task": task, "rows": rows, "layer": kept,
-                                "probe": probe[kept], "quality": curve[kept]})  # fmt: skip
-        found, p = correlate([probe[kept] for kept in curve], list(curve.values()))
-        if found == found:
-            notes.append(f"{encoder}, {task}, {rows} rows: correlation of probe and quality {found:.2f} (p {p:.3f})")
-    return table_of("probing", "Probe on layer k against tuning with layers 1..k pretrained", records, notes=notes)
+        curves: dict[int, dict[int, float]] = {}  # by layers kept and seed
+        for (kept,), mine in sorted(grouped([one for one in group if one["kept"] is not None], ("kept",)).items()):
+            by_seed = {int(one["seed"]): quality(one, tasks[task]) for one in mine if one.is_done}
+            if by_seed:
+                curves[kept] = by_seed
+                records.append({"encoder": encoder, "task": task, "rows": rows, "layer": kept, "probe": probe[kept],
+                                "quality": sum(by_seed.values()) / len(by_seed)})  # fmt: skip
+        tracked.append({"encoder": encoder, "task": task, "rows": rows, **_tracking(probe, curves)})
+    return [
+        table_of("probing", "Probe on layer k against tuning with layers 1..k pretrained", records, notes=notes),
+        table_of("tracking", "How far the probe goes together with what pretrained layers are worth", tracked, notes=[
+            "correlations over the numbers of kept layers: levels, of the probe on layer k with the quality when 1..k "
+            "are kept; gains, of what each step adds to either; intervals over seeds on the z scale",
+        ]),
+    ]  # fmt: skip
 
 
-def _sizes(given: str) -> list[int]:
+def _tracking(probe: Sequence[float | None], curves: Mapping[int, Mapping[int, float]]) -> dict[str, Cell]:
+    """Correlations of mean curves, and their t-intervals over the seeds that all numbers of kept layers have."""
+    kept = [layer for layer in curves if probe[layer] is not None]
+    seeds = sorted(set.intersection(*(set(curves[layer]) for layer in kept))) if kept else []
+    probed = np.array([probe[layer] for layer in kept], dtype=np.float64)
+    tuned = np.array([[curves[layer][seed] for layer in kept] for seed in seeds], dtype=np.float64)
+    found: dict[str, Cell] = {"layers": len(kept), "seeds": len(seeds)}
+    if not len(tuned):
+        return found
+    for name, ours, theirs in (("levels", probed, tuned), ("gains", np.diff(probed), np.diff(tuned, axis=1))):
+        value, p = correlate(list(ours), list(theirs.mean(0)))
+        each = [one for of_seed in theirs if (one := correlate(list(ours), list(of_seed))[0]) == one]
+        spread_out = summarise_correlations(each)
+        found |= {name: value, f"{name}_p": p}
+        if spread_out is not None:
+            found |= {f"{name}_low": spread_out.low, f"{name}_high": spread_out.high}
+    return found
+
+
+def _sizes(given: str, mode: str) -> list[int]:
+    if given == "paper":
+        return [500, 5000] if mode == "incremental" else [5000]
     try:
         found = [int(one) for one in given.split("+")]
     except ValueError:
         found = []
     if not found or min(found) < 1:
-        raise OptionError(f"study reinitialise: option sizes {given!r}: must look like 500+5000")
+        raise OptionError(f"study reinitialise: option sizes {given!r}: must look like 500+5000, or be paper")
     return found
 
 
-def _paper_seeds(mode: str, size: int) -> int:
-    if size <= _SMALL:
+def _paper_seeds(mode: str, rows: int) -> int:
+    if mode == "incremental" and rows <= _SMALL:
         return 50
     return 10 if mode in ("blocks", "preserved") else 3
 
@@ -139,7 +176,7 @@ def reinitialise(
     mode: str = "incremental",
     width: int = 3,
     step: int = 1,
-    sizes: str = "500+5000",
+    sizes: str = "paper",
     new_layer_rate: float = 1.0,
     keep_norms: bool = False,
     as_released: bool = False,
@@ -149,12 +186,14 @@ def reinitialise(
 
     Some layers start from random weights (a normal of deviation 0.02 cut at two deviations; norms at 1 and 0), the
     embeddings stay as pretrained, and then everything is tuned with a mean-pooled linear head. Every seed draws its own
-    rows. The paper's linear probe on each layer stands beside the curve. As in the paper there are 50 seeds and 5
-    epochs with 500 rows or fewer, and 3 seeds (10 for blocks) and 3 epochs with more, unless others are asked for.
+    rows. The paper's linear probe on each layer stands beside the curve. As in the paper there are 50 seeds with 500
+    rows or fewer, else 3, 10 for blocks and 3 for single layers, and 5 epochs with 500 rows or fewer, else 3, unless
+    others are asked for.
 
     Options: `mode`: incremental (all layers after the first k are new), blocks (a block of neighbours is new),
     preserved (only the block is not new), single (one layer is new); `width` of blocks; `step` from one arm to the
-    next, 0 for a quarter of the layers; `sizes`, training rows, joined by +; `new_layer_rate`, how many times higher
+    next, 0 for a quarter of the layers; `sizes`, training rows, joined by +, or paper for its 500+5000, and 5000 alone
+    where layers are not new from the top down; `new_layer_rate`, how many times higher
     the learning rate of new layers is (the paper tries 5); `keep_norms`, leave LayerNorms pretrained; `as_released`, as
     the paper's script did and not as its text says: a deviation of 0.00046, biases kept; `rate`, the learning rate for
     encoders of width 768, the paper's unless set; narrower ones get a higher one in proportion.
@@ -167,14 +206,14 @@ def reinitialise(
         if step < 0:
             raise OptionError(f"study reinitialise: step {step} must be 0 or more")
         learning_rate = ask.rate_for(encoder, rate)
-        for size in _sizes(sizes):
-            count = size if ask.rows is None else min(size, ask.rows)
+        for size in _sizes(sizes, mode):
+            rows = min(size, len(task.train), ask.rows or size)
             for arm, new, labels in _arms(mode, encoder.depth, width, step or -(-encoder.depth // 4)):
                 surgery = {"reinitialise": new, "keep_norms": keep_norms, "as_released": as_released} if new else {}
-                for seed in range(ask.seeds if "seeds" in ask.given else _paper_seeds(mode, size)):
+                for seed in range(ask.seeds if "seeds" in ask.given else _paper_seeds(mode, rows)):
                     yield ask.point(
-                        encoder, task, Plan.full(encoder.depth), arm=arm, seed=seed, rows=count, surgery=surgery,
-                        labels={"size": size, "rows": min(count, len(task.train)), **labels},
+                        encoder, task, Plan.full(encoder.depth), arm=arm, seed=seed, rows=rows, surgery=surgery,
+                        labels={"size": size, "rows": rows, **labels},
                         learning_rate=learning_rate, new_layer_rate=new_layer_rate if new else 1.0,
-                        epochs=ask.epochs(5 if size <= _SMALL else 3),
+                        epochs=ask.epochs(5 if rows <= _SMALL else 3),
                     )  # fmt: skip

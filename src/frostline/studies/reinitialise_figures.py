@@ -62,7 +62,7 @@ def _kept(rows: Sequence[Row], probing: Sequence[Row], options: Mapping[str, Any
         said = {"encoder": encoder, "task": task}
         drawn.append({"case": said_of(said, rows, "encoder", "task"), "curve": _PROBE, "method": "probing", **said,
                       "kept": layer, "mean": scale * probe})  # fmt: skip
-    notes = ["the probe reads the pretrained layer as it is, with all training rows"] if probes else []
+    notes = ["the probe reads the pretrained layer as it is, with up to 5,000 training rows"] if probes else []
     return Figure(
         name="kept",
         title=_needed(telling(rows)),

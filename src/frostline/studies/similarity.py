@@ -13,8 +13,6 @@ from torch import Tensor
 
 from frostline.encoder import Encoder
 from frostline.examples import tokenize_split
-from frostline.heads import MeanHead
-from frostline.parts import find
 from frostline.records import Plan, TrialResult, TrialSpec
 from frostline.runner.kinds import trial_kind, tune_for
 from frostline.runner.materials import Bench
@@ -27,7 +25,7 @@ from frostline.studies.similarity_figures import figures
 from frostline.studies.tables import grouped, is_informative, judged_split, quality, spread
 from frostline.table import Cell, Table, table_of
 from frostline.tasks import Split, Task, sample
-from frostline.tunable import Tunable
+from frostline.tunable import as_tuned
 from frostline.tuned import Tuned
 
 _RESTART = 1_000  # added to a seed for the second of two restarts: no study has so many seeds
@@ -96,21 +94,6 @@ def _states(encoder: Encoder, spec: TrialSpec, task: Task) -> Tensor:
 def held_out(task: Task, count: int) -> Split:
     """So many of the rows that are reported on, the same for every seed and encoder."""
     return sample(judged_split(task)[1], count)
-
-
-def as_tuned(tunable: Tunable) -> Encoder:
-    """The tuned encoder with the final norm that was tuned with it, where there is one: training moves the head's."""
-    tunable.eval()
-    encoder, path = tunable.encoder, tunable.encoder.family.final_norm_path
-    if path is None:
-        return encoder
-    head = tunable.head
-    norm = head.final_norm if isinstance(head, MeanHead) else getattr(head.stock.base_model, path)
-    found = encoder.copy()
-    own = find(found.model, path)
-    if own is not None and norm is not None:
-        own.load_state_dict(norm.state_dict())
-    return found
 
 
 def _plain(matrix: Tensor) -> Matrix:

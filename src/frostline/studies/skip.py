@@ -1,9 +1,9 @@
 """Leaving out spans of a tuned model's layers, paper 4.
 
-With L layers there are L(L+1)/2 - 1 spans. Run one by one, the shortened models run L(L-1)(L+1)/3 layers: 572 of 12.
-The states below a span are the whole model's, so that only the layers above it have to run: 297 of 12, 66 of them the
-top layer, for the first tokens alone. Fewer will not do: no two spans agree on more than what lies below the lower one,
-unless layers share their parameters.
+With L layers there are L(L+1)/2 spans, one of them all layers: the head reads the embeddings. Run one by one, the
+shortened models run L(L-1)(L+1)/3 layers: 572 of 12. The states below a span are the whole model's, so that only the
+layers above it have to run: 297 of 12, 66 of them the top layer, for the first tokens alone. Fewer will not do: no two
+spans agree on more than what lies below the lower one, unless layers share their parameters.
 """
 
 from __future__ import annotations
@@ -20,10 +20,21 @@ from frostline.examples import Examples
 from frostline.records import Plan, TrialResult, TrialSpec
 from frostline.runner.kinds import trial_kind, tune_for
 from frostline.runner.materials import Bench
-from frostline.runner.trials import result_of
+from frostline.runner.statistics import compare_means
+from frostline.runner.trials import guesses, result_of
 from frostline.studies import Ask, Measured, Point, study
 from frostline.studies.skip_figures import figures
-from frostline.studies.tables import grouped, in_points, is_informative, judged_split, majority, quality, spread
+from frostline.studies.tables import (
+    DRAWS,
+    grouped,
+    in_points,
+    is_informative,
+    judged_split,
+    majority_note,
+    mean_with_ends,
+    quality,
+    spread,
+)
 from frostline.table import Cell, Table, table_of
 from frostline.tasks import Task
 from frostline.train import judge
@@ -35,9 +46,8 @@ _TOKENS_PER_BATCH = 4096  # as everywhere where there is no training
 
 
 def all_spans(depth: int) -> list[Span]:
-    """Every span of layers but the one that leaves none."""
-    every = [(first, last) for first in range(1, depth + 1) for last in range(first, depth + 1)]
-    return [span for span in every if span != (1, depth)]
+    """Every span of layers, all of them among these."""
+    return [(first, last) for first in range(1, depth + 1) for last in range(first, depth + 1)]
 
 
 def outputs_without(tunable: Tunable, rows: Examples, spans: Sequence[Span]) -> dict[Span, Tensor]:
@@ -46,7 +56,7 @@ def outputs_without(tunable: Tunable, rows: Examples, spans: Sequence[Span]) -> 
     Args:
         tunable: the model; its layers and its head stay as they are.
         rows: to judge, as tokens.
-        spans: layers to leave out; the whole encoder cannot be.
+        spans: layers to leave out; of all of them nothing but the embeddings is left.
     """
     tunable.eval()
     alike = _first_alike(tunable.encoder, spans)
@@ -106,8 +116,11 @@ def _skip(bench: Bench, spec: TrialSpec) -> TrialResult:
         [first, last, judge(found, rows.labels, tuned.task.metrics, tuned.task.kind)]
         for (first, last), found in outputs.items()
     ]
+    singles = {str(first): list(guesses(told, tuned.task.kind)) for (first, last), told in outputs.items()
+               if first == last}  # fmt: skip
     found = result_of(tuned)
-    return replace(found, predictions={split: found.predictions[split]}, values={"spans": judged})
+    values = {"spans": judged, "predictions": singles}
+    return replace(found, predictions={split: found.predictions[split]}, values=values)
 
 
 def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
@@ -124,16 +137,18 @@ def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
         drops = [_drops(point, task) for point in done]
         spans += [said | record for record in _span_records(task, done, drops)]
         informative = is_informative(task, done)
-        layers += [said | record | {"informative": informative} for record in _layer_records(drops, depth)]
+        layers += [said | record | {"informative": informative} for record in _layer_records(task, done, drops, depth)]
         halves += [said | record | {"informative": informative} for record in _half_records(drops, depth)]
-    notes = [f"{task.name}: always saying the most frequent answer gives {majority(task):.1f} points of "
-             f"{task.metrics[0]}" for task in ask.tasks]  # fmt: skip
+    notes = [majority_note(task) for task in ask.tasks]
     half = "upper spans lie within the upper half of the layers, lower ones within the lower half"
     return [
         table_of("spans", "Quality without the layers first to last, nothing trained", spans, notes=notes),
-        table_of("layers", "Points lost when a single layer is left out", layers),
+        table_of("layers", "Points lost when a single layer is left out", layers, notes=[
+            "low and high: over seeds, by Student's t; rows_low and rows_high: over test rows, by a paired bootstrap",
+            "more_than_others: than the dearest other single layer of the same seed",
+        ]),
         table_of("halves", "Points lost without upper and without lower spans of one length", halves, notes=[half]),
-    ]
+    ]  # fmt: skip
 
 
 def _drops(point: Measured, task: Task) -> dict[Span, float]:
@@ -153,12 +168,23 @@ def _span_records(
         yield seen | spread(left) | {"minus_full": -sum(lost) / len(lost)}
 
 
-def _layer_records(drops: Sequence[Mapping[Span, float]], depth: int) -> Iterator[dict[str, Cell]]:
-    means = {layer: sum(one[layer, layer] for one in drops) / len(drops) for layer in range(1, depth + 1) if depth > 1}
-    for layer in means:
+def _layer_records(
+    task: Task, done: Sequence[Measured], drops: Sequence[Mapping[Span, float]], depth: int
+) -> Iterator[dict[str, Cell]]:
+    """What each single layer costs, and how much more than the dearest of the others."""
+    split, rows = judged_split(task)
+    wholes = [point.result.predictions[split] for point in done]
+    for layer in range(1, depth + 1):
         lost = [one[layer, layer] for one in drops]
-        seen: dict[str, Cell] = {"layer": layer, "seeds": len(drops)}
-        yield seen | spread(lost, name="drop") | {"costs_most": means[layer] == max(means.values())}
+        others = [max((one[other, other] for other in range(1, depth + 1) if other != layer), default=0.0)
+                  for one in drops]  # fmt: skip
+        seen: dict[str, Cell] = {"layer": layer, "seeds": len(drops), **spread(lost, name="drop")}
+        without = [point.result.values.get("predictions", {}).get(str(layer)) for point in done]
+        if len(done) > 1 and None not in without:
+            found = compare_means(rows.labels, wholes, without, task.metrics[0], groups=rows.groups, draws=DRAWS)
+            seen |= {"rows_low": found.low, "rows_high": found.high}
+        more = [one - other for one, other in zip(lost, others, strict=True)]
+        yield seen | mean_with_ends("more_than_others", more)
 
 
 def _half_records(drops: Sequence[Mapping[Span, float]], depth: int) -> Iterator[dict[str, Cell]]:
@@ -194,8 +220,8 @@ def _mean_drop(drops: Mapping[Span, float], length: int, bottom: int, top: int) 
 def skip(ask: Ask, *, rate: float = 1e-5) -> Iterator[Point]:
     """Which layers can a tuned model do without, when a span of them is left out and nothing trained again?
 
-    Every contiguous span of layers but the whole encoder is taken out of a fully tuned model, and the shortened model
-    judged as it is. The paper trains 10,000 steps in batches of 4; here it is 3 epochs in batches of 16.
+    Every contiguous span of layers is taken out of a fully tuned model, and the shortened model judged as it is.
+    The paper trains 10,000 steps in batches of 4; here it is 3 epochs in batches of 16.
 
     Options: `rate`, the learning rate for encoders of width 768, the paper's unless set; narrower ones get a higher one
     in proportion, and a rate in the recipe goes before it.

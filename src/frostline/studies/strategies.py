@@ -15,13 +15,15 @@ from frostline.rates import paper_rates, typical_rate
 from frostline.records import Plan
 from frostline.strategies import STRATEGIES, best_layer
 from frostline.studies import Ask, Measured, Point, study
+from frostline.studies.comparisons import pairs_table
+from frostline.studies.quality import quality_table
 from frostline.studies.strategies_figures import figures
-from frostline.studies.tables import quality_table
 from frostline.table import Cell, Table, table_of
 from frostline.tasks import Task
 from frostline.workshop import Workshop
 
 _FEW = (1, 2, 3)  # layers that the paper's short plans tune
+_PAPER_WIDTH = 1024  # of the encoder that the paper's learning rates are for
 _SHORTER = ("glue/mnli", "glue/qqp")  # on which full fine-tuning has 10 epochs
 
 
@@ -40,7 +42,16 @@ def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
             "layers": len(group[0].spec.plan.layers),
         },
     )
-    return [quality, _cost_table(ask, chosen)]
+    return [quality, _cost_table(ask, chosen), pairs_table(ask, chosen, _pairs(), case=("encoder", "task", "method"))]
+
+
+def _pairs() -> list[tuple[str, str]]:
+    """Around the best layer against the last and the middle ones, and with the layers above it against without."""
+    found = []
+    for count in _FEW:
+        ours = f"down-{count}"
+        found += [(ours, f"top-{count}"), (ours, f"middle-{count}"), (ours, f"{ours}, cut")]
+    return found
 
 
 def _rates_of(group: Sequence[Measured]) -> str:
@@ -105,7 +116,10 @@ def plans_of_paper_1(encoder: Encoder, best: int, seed: int) -> Iterator[tuple[s
             yield "up to the middle", Plan.span(best + 1, middle, depth)
             yield "up to the middle, cut", Plan.span(best + 1, middle, middle)
     for count in few:
-        yield f"middle-{count}", STRATEGIES["middle"].plan(depth, None, {"layers": count})
+        for cut in (False, True):
+            plan = STRATEGIES["middle"].plan(depth, None, {"layers": count, "keep_top": not cut})
+            if not (cut and plan.head == depth):
+                yield f"middle-{count}{', cut' if cut else ''}", plan
         yield f"random-{count}", STRATEGIES["random-k"].plan(depth, None, {"k": count}, seed=seed)
 
 
@@ -114,7 +128,8 @@ def _tried(ask: Ask, plan: Plan, encoder: Encoder, rates: int) -> tuple[float, .
         return (ask.recipe.learning_rate,)
     if rates < 1:
         return (typical_rate(plan, encoder.width),)
-    return paper_rates(plan, encoder.depth)[-rates:]
+    return tuple(float(f"{rate * _PAPER_WIDTH / encoder.width:.3g}")
+                 for rate in paper_rates(plan, encoder.depth)[-rates:])  # fmt: skip
 
 
 def _methods(given: str) -> list[str]:
@@ -130,7 +145,8 @@ def _arms(given: str, depth: int) -> Sequence[str] | None:
         return None
     counts = range(1, depth + 1)
     known = ["full", "up", "up to the middle", "up to the middle, cut"]
-    known += [f"{kind}-{count}" for kind in ("top", "middle", "random") for count in _FEW]
+    known += [f"{kind}-{count}" for kind in ("top", "random") for count in _FEW]
+    known += [f"middle-{count}{cut}" for count in _FEW for cut in ("", ", cut")]
     known += [f"down-{count}{cut}" for count in counts for cut in ("", ", cut")]
     names = [name.strip() for name in given.split("+")]
     for name in names:
@@ -149,7 +165,14 @@ def _arms(given: str, depth: int) -> Sequence[str] | None:
     quick={"rates": 0, "methods": "full", "arms": "full+top-1+top-2+down-1+down-2+random-2"},
 )
 def strategies(
-    ask: Ask, *, rates: int = 5, methods: str = "full+houlsby", arms: str = "all", score: str = "variability"
+    ask: Ask,
+    *,
+    rates: int = 5,
+    reuse: bool = True,
+    methods: str = "full+houlsby",
+    bottleneck: int = 0,
+    arms: str = "all",
+    score: str = "variability",
 ) -> Iterator[Point]:
     """Do plans built around the most specialised layer beat the last layers, the middle ones and full fine-tuning?
 
@@ -158,33 +181,58 @@ def strategies(
     last one to three layers, the middle ones, random ones.
 
     Options: `rates`, how many of the paper's learning rates each plan tries, the highest first (0: one that suits the
-    encoder's width); the best on validation counts, seed by seed, and plans below the best layer reuse the rate of the
-    last layers, as in the paper, but for all layers up to the best one, which have rates of their own; `methods`,
-    joined by +, fine-tuning and adapters unless set, each compared with its own full tuning; `arms`, joined by +, or
-    all; `score`, the layer score that says which layer is the best.
+    plan and the encoder); they are for encoders of width 1,024, and narrower ones get higher ones in proportion; the
+    best on validation counts, seed by seed; `reuse`, plans below the best layer take the rate of as many of the last
+    layers, as in the paper, where those are among the arms, and all layers up to the best one have rates of their own;
+    without it every plan tries its own; `methods`, joined by +, fine-tuning and adapters unless set, each compared with
+    its own full tuning; `bottleneck` of adapters, 0 for a quarter of the width, as the paper has it; `arms`, joined by
+    +, or all; `score`, the layer score that says which layer is the best.
     """
     for encoder, task in ask.pairs():
         wanted = _arms(arms, encoder.depth)
         best = best_layer(ask.scores(encoder, task, [score]), score)
         for method in _methods(methods):
             for seed in range(ask.seeds):
-                yield from _of_seed(ask, encoder, task, best, method, seed, rates, wanted)
+                tuned_by = _Method(method, encoder, bottleneck)
+                yield from _of_seed(ask, encoder, task, best, tuned_by, seed, rates, wanted, reuse=reuse)
+
+
+class _Method:
+    """How the layers of a plan train, with adapters as wide as was asked."""
+
+    def __init__(self, name: str, encoder: Encoder, bottleneck: int) -> None:
+        self.name = name
+        has_one = "bottleneck" in METHODS[name].defaults
+        self.options = {"bottleneck": bottleneck or max(1, encoder.width // 4)} if has_one else {}
+
+    def of(self, plan: Plan) -> Plan:
+        """The plan tuned this way."""
+        return replace(plan, method=self.name, options=self.options, embeddings=plan.embeddings and self.name == "full")
 
 
 def _of_seed(
-    ask: Ask, encoder: Encoder, task: Task, best: int, method: str, seed: int, rates: int, wanted: Sequence[str] | None
+    ask: Ask,
+    encoder: Encoder,
+    task: Task,
+    best: int,
+    method: _Method,
+    seed: int,
+    rates: int,
+    wanted: Sequence[str] | None,
+    *,
+    reuse: bool,
 ) -> Iterator[Point]:
     shared: dict[int, float | None] = {}  # by the number of tuned layers, the rate of the last ones
     for arm, full_plan in plans_of_paper_1(encoder, best, seed):
         if wanted is not None and arm not in wanted:
             continue
-        plan = replace(full_plan, method=method, embeddings=full_plan.embeddings and method == "full")
+        plan = method.of(full_plan)
         is_lower_part = bool(plan.layers) and plan.layers[0] == 1 and plan.layers[-1] == plan.head < encoder.depth
-        reuses = arm.startswith("down-") and not is_lower_part and len(plan.layers) in shared
+        reuses = reuse and arm.startswith("down-") and not is_lower_part and len(plan.layers) in shared
         if reuses and shared[len(plan.layers)] is None:
             continue  # the rate of the last layers is not known yet
         tried = (shared[len(plan.layers)],) if reuses else _tried(ask, plan, encoder, rates)
-        labels = {"plan": str(plan), "method": method, "best_layer": best}
+        labels = {"plan": str(plan), "method": method.name, "best_layer": best}
         epochs = ask.epochs(10 if arm == "full" and task.name in _SHORTER else ask.recipe.epochs)
         points = [
             ask.point(encoder, task, plan, arm=arm, seed=seed, learning_rate=rate, epochs=epochs,

@@ -18,18 +18,19 @@ from frostline.examples import Examples
 from frostline.records import Plan, Recipe, TrialResult, TrialSpec
 from frostline.runner.kinds import trial_kind, tune_for
 from frostline.runner.materials import Bench
-from frostline.runner.statistics import compare_means, summarise
+from frostline.runner.statistics import Difference, compare_means, summarise
 from frostline.runner.trials import guesses, result_of
 from frostline.states.frozen import DType, FrozenStates, compute, rounded
 from frostline.studies import Ask, Measured, Point, study
+from frostline.studies.comparisons import both_intervals, non_inferior_note
 from frostline.studies.skip import outputs_without
 from frostline.studies.tables import (
+    DRAWS,
     grouped,
     in_points,
     is_informative,
     judged_split,
     majority,
-    non_inferior_note,
     quality,
     spread,
 )
@@ -42,7 +43,6 @@ from frostline.tunable import Tunable, make_tunable
 from frostline.workshop import Workshop
 
 _ARMS = ("UNTUNED", "TUNED", "TUNEDORIG")
-_DRAWS = 1000
 
 Reading = dict[str, Any]  # metrics and predictions of one arm at one layer
 
@@ -200,20 +200,16 @@ def _layer_records(task: Task, done: Sequence[Measured], arm: str, *, margin: fl
         gaps = summarise([one - whole for one, whole in zip(found, wholes, strict=True)])
         seen: dict[str, Cell] = {"arm": arm, "layer": layer, "metric": task.metrics[0], "seeds": len(done)}
         yield seen | spread(found) | {
-            "minus_full": gaps.mean, "seeds_low": gaps.low, "seeds_high": gaps.high,
-            **_over_rows(task, done, reads, margin=margin),
+            "minus_full": gaps.mean, **both_intervals(gaps, _over_rows(task, done, reads), margin=margin),
         }  # fmt: skip
 
 
-def _over_rows(
-    task: Task, done: Sequence[Measured], reads: Sequence[Mapping[str, Any]], *, margin: float
-) -> dict[str, Cell]:
-    """The difference to the whole model by a paired bootstrap over rows, and whether it is shown to be small."""
+def _over_rows(task: Task, done: Sequence[Measured], reads: Sequence[Mapping[str, Any]]) -> Difference:
+    """The difference to the whole model by a paired bootstrap over rows."""
     split, rows = judged_split(task)
     ones = [one["predictions"] for one in reads]
     others = [point.result.predictions[split] for point in done]
-    found = compare_means(rows.labels, ones, others, task.metrics[0], groups=rows.groups, draws=_DRAWS)
-    return {"rows_low": found.low, "rows_high": found.high, "non_inferior": found.is_non_inferior(margin)}
+    return compare_means(rows.labels, ones, others, task.metrics[0], groups=rows.groups, draws=DRAWS)
 
 
 def _majority_record(task: Task) -> dict[str, Cell]:
@@ -234,9 +230,14 @@ def _summary(task: Task, done: Sequence[Measured], records: Sequence[Mapping[str
     }
 
 
-def _can_go(records: Sequence[Mapping[str, Cell]], arm: str, depth: int) -> int:
-    """How many top layers can go: tested in order from the top until the first failure, which needs no correction."""
+def _can_go(records: Sequence[Mapping[str, Cell]], arm: str, depth: int) -> int | None:
+    """How many top layers can go: tested in order from the top until the first failure, which needs no correction.
+
+    None where it cannot be tested, with one seed.
+    """
     shown = {record["layer"]: record["non_inferior"] for record in records if record["arm"] == arm}
+    if None in shown.values():
+        return None
     count = 0
     while count < depth - 1 and shown[depth - 1 - count]:
         count += 1

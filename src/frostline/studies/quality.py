@@ -1,0 +1,66 @@
+"""Quality of every arm of a study, and how it compares with full tuning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from frostline.studies.comparisons import correct, difference, non_inferior_note, paired
+from frostline.studies.tables import grouped, is_informative, majority_note, quality, spread
+from frostline.table import Cell, Table, table_of
+
+if TYPE_CHECKING:
+    from frostline.studies import Ask, Measured
+
+
+def quality_table(
+    ask: Ask,
+    points: Sequence[Measured],
+    *,
+    name: str,
+    title: str,
+    labels: Sequence[str] = ("encoder", "task", "arm"),
+    baseline: str = "full",
+    case: Sequence[str] = ("encoder", "task"),
+    more: Callable[[Sequence[Measured]], Mapping[str, Cell]] | None = None,
+) -> Table:
+    """Mean, deviation and interval of the metric for every arm, and how each compares with the baseline.
+
+    Comparisons are paired by seed. Two intervals of the difference are given: over seeds by Student's t, and over test
+    rows by a paired bootstrap, whichever seed; the p-values over seeds are corrected by Holm's method within a case.
+
+    Args:
+        ask: what was asked.
+        points: measured.
+        name: of the table.
+        title: of the table.
+        labels: what tells arms apart; encoder, task and arm among them.
+        baseline: the arm that others are compared with.
+        case: labels that an arm and its baseline have in common.
+        more: further columns for the points of an arm that have not failed.
+    """
+    tasks = {task.name: task for task in ask.tasks}
+    groups = grouped(points, labels)
+    whole = grouped([one for one in points if one["arm"] == baseline], case)
+    fine = {of: is_informative(tasks[mine[0]["task"]], mine) for of, mine in whole.items()}
+    records: list[dict[str, Cell]] = []
+    for key, group in groups.items():
+        said = dict(zip(labels, key, strict=True))
+        task = tasks[said["task"]]
+        done = [point for point in group if point.is_done]
+        record: dict[str, Cell] = {
+            **said,
+            "metric": task.metrics[0],
+            "seeds": len(done),
+            "failed": len(group) - len(done),
+        }
+        if done:
+            record |= spread([quality(point, task) for point in done])
+            base = whole.get(tuple(said[label] for label in case), [])
+            pairs = paired(done, base) if said["arm"] != baseline else []
+            record |= difference(task, pairs, margin=ask.margin, name="minus_full")
+        record["informative"] = fine.get(tuple(said[label] for label in case))
+        records.append(record | dict(more(done) if more and done else {}))
+    correct(records, case)
+    notes = [*(majority_note(task) for task in ask.tasks), non_inferior_note(ask.margin)]
+    return table_of(name, title, records, notes=notes)
