@@ -227,3 +227,47 @@ def test_tasks_are_correlated_over_the_orders_alone(made):
             pytest.approx(expected.statistic, rel=1e-4),
             pytest.approx(expected.pvalue, rel=1e-4),
         )
+
+
+@pytest.mark.parametrize("made", ["ranking"], indirect=True)
+def test_rankings_of_two_tasks_are_compared_draw_by_draw(made):
+    _, found = made
+    rows = next(table for table in found.tables if table.name == "between").records()
+    assert rows
+    for row in rows:
+        of_task = {
+            task: {
+                head: [point.result.values["scores"] for point in found.points
+                       if point.is_done and point["arm"] == "at the start"
+                       and (point["task"], point["rows"], point["head"]) == (task, row["rows"], head)]
+                for head in (0, 1)
+            }
+            for task in (row["task"], row["other"])
+        }  # fmt: skip
+        one, other = of_task.values()
+        between = [mean(stats.kendalltau(a, b).statistic for a in one[head] for b in other[head]) for head in (0, 1)]
+        assert row["tau_between"] == pytest.approx(mean(between), rel=1e-4, abs=1e-6)
+        within = [
+            mean(stats.kendalltau(*draws[head]).statistic for draws in (one, other) if len(draws[head]) == 2)
+            for head in (0, 1)
+        ]
+        assert row["tau_within"] == pytest.approx(mean(within), rel=1e-4, abs=1e-6)
+        gaps = [a - b for a, b in zip(within, between, strict=True)]
+        assert row["within_minus_between"] == pytest.approx(mean(gaps), rel=1e-4, abs=1e-6)
+        assert row["within_minus_between_low"] == pytest.approx(
+            mean(gaps) - 12.7062 * abs(gaps[0] - gaps[1]) / 2, rel=1e-3
+        )
+
+
+@pytest.mark.parametrize("made", ["surgical"], indirect=True)
+def test_the_share_of_the_most_frequent_class_is_counted(made):
+    _, found = made
+    for row in next(table for table in found.tables if table.name == "quality").records():
+        mine = [point for point in found.points if point.is_done
+                and all(point[key] == row[key] for key in ("task", "arm"))]  # fmt: skip
+        shares = [mean(said == 0 for said in point.result.predictions["test"]) for point in mine]
+        other = [1 - share for share in shares]  # of two classes either may be the more frequent one
+        assert row["majority_predicted"] in (
+            pytest.approx(mean(shares), rel=1e-4),
+            pytest.approx(mean(other), rel=1e-4),
+        )

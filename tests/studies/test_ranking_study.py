@@ -16,11 +16,11 @@ from frostline.errors import OptionError
 from frostline.evidence import Evidence
 from frostline.records import Plan, Recipe
 from frostline.scores.fisher import estimate_fisher
-from frostline.studies.ranking import (
+from frostline.studies.ranking import fisher_scores
+from frostline.studies.ranking_tables import (
     ROWS,
     TUNING,
     concordance,
-    fisher_scores,
     rank_correlation,
     ranks_of,
     top_overlap,

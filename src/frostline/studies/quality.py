@@ -6,11 +6,21 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from frostline.studies.comparisons import correct, difference, non_inferior_note, paired
-from frostline.studies.tables import grouped, is_informative, majority_note, quality, spread
+from frostline.studies.tables import (
+    grouped,
+    is_informative,
+    judged_split,
+    majority_note,
+    most_frequent,
+    quality,
+    spread,
+)
 from frostline.table import Cell, Table, table_of
+from frostline.tasks.metrics import METRICS
 
 if TYPE_CHECKING:
     from frostline.studies import Ask, Measured
+    from frostline.tasks import Task
 
 
 def quality_table(
@@ -59,8 +69,24 @@ def quality_table(
             base = whole.get(tuple(said[label] for label in case), [])
             pairs = paired(done, base) if said["arm"] != baseline else []
             record |= difference(task, pairs, margin=ask.margin, name="minus_full")
+            record |= _besides(task, done)
         record["informative"] = fine.get(tuple(said[label] for label in case))
         records.append(record | dict(more(done) if more and done else {}))
     correct(records, case)
     notes = [*(majority_note(task) for task in ask.tasks), non_inferior_note(ask.margin)]
     return table_of(name, title, records, notes=notes)
+
+
+def _besides(task: Task, done: Sequence[Measured]) -> dict[str, Cell]:
+    """The task's second metric, and how many of the predictions are the most frequent class: all is no model."""
+    split, _ = judged_split(task)
+    found: dict[str, Cell] = {}
+    if task.kind != "regression":
+        usual = most_frequent(task)
+        shares = [sum(said == usual for said in told) / len(told)
+                  for told in (point.result.predictions[split] for point in done)]  # fmt: skip
+        found["majority_predicted"] = sum(shares) / len(shares)
+    for second in task.metrics[1:2]:
+        values = [METRICS[second].gain * point.result.metrics[split][second] for point in done]
+        found |= {"second_metric": second, "second_mean": sum(values) / len(values)}
+    return found

@@ -93,9 +93,17 @@ def best_constant(task: Task) -> float:
     if task.kind == "regression":
         return float(np.mean(labels))
     metric = METRICS[task.metrics[0]]
-    values, counts = np.unique(labels, return_counts=True)
-    by_frequency = [float(values[place]) for place in np.argsort(-counts, kind="stable")]
-    return max(by_frequency, key=lambda value: metric.gain * metric(labels, np.full(len(labels), value)))
+    return max(_by_frequency(task), key=lambda value: metric.gain * metric(labels, np.full(len(labels), value)))
+
+
+def most_frequent(task: Task) -> float:
+    """The class that most training rows have."""
+    return _by_frequency(task)[0]
+
+
+def _by_frequency(task: Task) -> list[float]:
+    values, counts = np.unique(np.asarray(task.train.labels), return_counts=True)
+    return [float(values[place]) for place in np.argsort(-counts, kind="stable")]
 
 
 def notes_on_all(ask: Ask, points: Sequence[Measured]) -> list[str]:
