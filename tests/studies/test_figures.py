@@ -10,6 +10,7 @@ import csv
 import json
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import vl_convert
@@ -17,6 +18,8 @@ import vl_convert
 from frostline.charts import Results
 from frostline.charts.theme import config
 from frostline.studies import STUDIES
+from frostline.studies.strategies import plans_of_paper_1
+from frostline.studies.strategies_figures import _kind
 from frostline.table import Table
 
 DRAWN = Path(__file__).parent / "drawn"
@@ -84,3 +87,10 @@ def test_every_figure_is_valid_and_can_be_drawn(drawn):
 def test_a_study_of_which_everything_failed_has_no_figures_and_no_error(drawn):
     name, _ = drawn
     assert STUDIES[name].draw(Results()) == []
+
+
+@pytest.mark.parametrize("best", [1, 3, 6])
+def test_only_full_tuning_is_drawn_as_tuning_all_layers(best):
+    arms = [arm for arm, _ in plans_of_paper_1(SimpleNamespace(depth=6), best, 0)]
+    assert "middle-2, cut" in arms
+    assert [arm for arm in arms if _kind(arm) == _kind("full")] == ["full"]

@@ -11,7 +11,7 @@ from typing import Any
 BLUE, ORANGE, GREEN, PINK, YELLOW, SKY, RED = (
     "#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d8c92f", "#56b4e9", "#d55e00",
 )  # fmt: skip
-GREY = "#8b8680"
+GREY, VIOLET = "#8b8680", "#5b4a9e"
 
 CATEGORIES = (BLUE, RED, GREEN, PINK, ORANGE, SKY, YELLOW, GREY)
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right", "triangle-left")
@@ -20,7 +20,7 @@ DIVERGING = "blueorange"
 
 _FAMILIES = {
     "bert": BLUE, "roberta": RED, "electra": GREEN, "albert": PINK, "distilbert": SKY, "mpnet": ORANGE,
-    "deberta": YELLOW, "deberta-v2": YELLOW, "modernbert": "#5b4a9e", "xlm-roberta": "#8c2d04",
+    "deberta": YELLOW, "deberta-v2": YELLOW, "modernbert": VIOLET, "xlm-roberta": "#8c2d04",
 }  # fmt: skip
 
 _LETTERS = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"

@@ -7,14 +7,14 @@ from typing import Any
 
 from frostline.charts import Figure, Results, Row, by, said_of
 from frostline.charts.draw import beside, dots, scatter
-from frostline.charts.theme import BLUE, GREEN, GREY, ORANGE, PINK, RED, SKY, YELLOW
+from frostline.charts.theme import BLUE, GREEN, GREY, ORANGE, PINK, RED, SKY, VIOLET, YELLOW
 from frostline.charts.words import cut_intervals, set_aside, telling
 
 # Plans around the best layer are warm, baselines cold.
 _KINDS = {
     "down": ("best layer and below", RED), "down cut": ("best layer and below, cut", ORANGE),
     "up": ("above the best layer", PINK), "up cut": ("above the best layer, cut", YELLOW),
-    "top": ("last layers", BLUE), "middle": ("middle layers", SKY),
+    "top": ("last layers", BLUE), "middle": ("middle layers", SKY), "middle cut": ("middle layers, cut", VIOLET),
     "random": ("random layers", GREY), "full": ("all layers", GREEN),
 }  # fmt: skip
 _COLOURS = dict(_KINDS.values())
@@ -40,7 +40,7 @@ def _told(row: Row, rows: Sequence[Row]) -> dict[str, Any]:
 
 def _kind(arm: str) -> str:
     first = arm.split("-")[0].split()[0]
-    return _KINDS.get(f"{first} cut" if arm.endswith("cut") else first, _KINDS["full"])[0]
+    return _KINDS[f"{first} cut" if arm.endswith("cut") else first][0]
 
 
 # Quality by the number of tuned layers -------------------------------------------------------------------------------
