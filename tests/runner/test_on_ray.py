@@ -12,6 +12,7 @@ import time
 
 import pytest
 from tests.runner.test_executors import materials, trial, without_times  # noqa: F401 (a fixture)
+from tests.studies.study_tools import run_quickly
 
 from frostline.errors import OptionError, UserError
 from frostline.runner.executors import Here
@@ -61,7 +62,7 @@ def wait_for_nodes(count, *, seconds=120):
 
 
 @pytest.mark.slow
-def test_a_node_that_is_killed_in_the_middle_costs_nothing_but_time(materials, monkeypatch):  # noqa: F811
+def test_a_study_of_which_a_node_is_killed_in_the_middle_ends_with_the_same_tables(tmp_path, monkeypatch):
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")  # else every node needs a copy of the head's token
     # What an executor on this machine alone switches off for its process and those that it starts.
     monkeypatch.setenv("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "1")
@@ -69,27 +70,41 @@ def test_a_node_that_is_killed_in_the_middle_costs_nothing_but_time(materials, m
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    specs = [trial(materials, seed=seed) for seed in range(12)]
-    nodes = [start_node("--head", f"--port={port}", "--include-dashboard=false")]
-    found, executor = {}, OnRay(materials, address=f"127.0.0.2:{port}")
+    whole = run_quickly("freeze", tmp_path, layers=2, seeds=14)
+    nodes, ran = [], []
+
+    class Watched(OnRay):
+        def run(self, specs):
+            for spec, result in super().run(specs):
+                ran.append(spec.id)
+                if len(ran) == 1:
+                    wait_for_nodes(2)
+                if len(ran) == 20:
+                    os.killpg(nodes[1].pid, signal.SIGKILL)
+                yield spec, result
+
+        def close(self):
+            wait_for_nodes(1)
+            super().close()
+
     try:
+        nodes.append(start_node("--head", f"--port={port}", "--include-dashboard=false"))
         time.sleep(10)
         nodes.append(start_node(f"--address=127.0.0.2:{port}"))
-        running = executor.run(specs)
-        for number, (spec, result) in enumerate(running):
-            found[spec.id] = without_times(result)
-            if number == 0:
-                wait_for_nodes(2)
-            if number == 3:
-                os.killpg(nodes[1].pid, signal.SIGKILL)
-        wait_for_nodes(1)
+        found = run_quickly(
+            "freeze", tmp_path, seeds=14, output=tmp_path / "on ray",
+            executor=lambda given: Watched(given, address=f"127.0.0.2:{port}"),
+        )  # fmt: skip
     finally:
-        executor.close()
         for node in nodes:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(node.pid, signal.SIGKILL)
             node.wait()
-    assert found == in_this_process(materials, specs)
+    assert sorted(ran) == sorted({point.spec.id for point in whole.points})  # 42, none lost and none twice
+    assert found.failed == ()
+    for table in whole.tables:
+        one, other = ((tmp_path / name / "tables" / f"{table.name}.csv").read_bytes() for name in ("freeze", "on ray"))
+        assert one == other
 
 
 def test_an_address_without_a_cluster_is_one_line(materials):  # noqa: F811
