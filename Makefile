@@ -36,6 +36,7 @@ test-studies: $(STAMP) embedded ## Run every study at its quick size on the embe
 
 test-browser: $(STAMP) embedded ## Run the tests of reports in a real browser (fetches Playwright; needs chromium)
 	@command -v chromium > /dev/null || command -v chromium-browser > /dev/null || [ -n "$$FROSTLINE_CHROMIUM" ] || \
+	  { [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null && apt-get install -y -qq chromium > /dev/null; } || \
 	  { echo "make: chromium is not here: apt-get install chromium, or FROSTLINE_CHROMIUM=/path/to/chrome" >&2; exit 1; }
 	$(INSTALL) --quiet playwright
 	$(BIN)/python -m pytest -m browser

@@ -49,7 +49,9 @@ def fill(folder: Path, trials: int) -> None:
                     records.append({"encoder": f"encoder-{encoder}", "task": f"task-{task}", "arm": f"{arm} frozen",
                                     "frozen": arm, "metric": "accuracy", "seeds": SEEDS, "failed": 0, "mean": mean,
                                     "deviation": statistics.stdev(values), "low": mean - 2, "high": mean + 2,
-                                    "minus_full": arm - 5, "share_of_full": mean / 75})  # fmt: skip
+                                    "minus_full": arm - 5, "rows_low": arm - 7, "rows_high": arm - 3, "layers": DEPTH,
+                                    "share_of_full": mean / 75, "seeds_low": mean / 80, "seeds_high": mean / 70,
+                                    "informative": True})  # fmt: skip
     quality = table_of("quality", "Quality by the number of frozen layers", records)
     share = table_of("share", "Share of full tuning's quality that is kept", records)
     write_json(folder / "tables.json", [table.to_json() for table in (quality, share)])

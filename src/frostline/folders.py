@@ -125,10 +125,15 @@ def write_json(path: Path, content: Any) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Write the text, so that the file is there whole or not at all."""
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write the content, so that the file is there whole or not at all."""
     temporary = path.parent / f".{path.name}.{os.getpid()}"
     try:
-        with temporary.open("w", encoding="utf-8") as file:
-            file.write(text)
+        with temporary.open("wb") as file:
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)

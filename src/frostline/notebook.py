@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from frostline.table import Table
 
 _ROLES = {
-    "tuned": "background:#d55e00;color:#fff",
+    "tuned": "background:#d55e00;color:#1c0d02",
     "frozen": "background:#9cc9e8;color:#0d1c26",
-    "dropped": "border:1px dashed #8b8680;color:#8b8680;text-decoration:line-through",
+    "dropped": "border:1px dashed #625d56;color:#625d56;text-decoration:line-through",
     "head": "background:#33312e;color:#fff;width:70%",
 }
 _MOST_ROWS = 60

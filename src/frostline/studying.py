@@ -6,7 +6,9 @@ import contextlib
 import fcntl
 import hashlib
 import json
+import os
 import shutil
+import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -281,13 +283,14 @@ class _Going:
         follow = f", {len(later)} will follow from their results" if later else ""
         self.tell(f"{len(missing)} of {total} trials to run{follow}{self._expected([*missing, *later])}")
         self.progress(done, total, None, None)
-        folders.write_json(self.folder / PROGRESS, {"done": done, "total": total, "seconds_left": None})
+        mine = {"process": os.getpid(), "host": socket.gethostname()}  # whoever watches can see that it is gone
+        folders.write_json(self.folder / PROGRESS, {"done": done, "total": total, "seconds_left": None, **mine})
 
         def note(spec: TrialSpec, result: TrialResult) -> None:
             nonlocal done
             done += 1
             left = (time.monotonic() - started) / (done - before) * (total - done)
-            told = {"done": done, "total": total, "seconds_left": round(left)}
+            told = {"done": done, "total": total, "seconds_left": round(left), **mine}
             folders.write_json(self.folder / PROGRESS, told)  # for those who watch
             self.progress(done, total, spec, result)
 

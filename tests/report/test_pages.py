@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import socket
+import subprocess
+import sys
 import urllib.error
 import urllib.request
 
@@ -14,7 +18,7 @@ from tests.runner.test_store import numbered
 from frostline.errors import OptionError, UserError
 from frostline.report import write_report
 from frostline.report.live import serving
-from frostline.report.opened import open_folder
+from frostline.report.opened import _RUN, open_folder
 from frostline.report.pages import page_of
 from frostline.report.score_figures import best_in_words, score_figures
 from frostline.runner.store import Store
@@ -42,7 +46,11 @@ def test_every_value_interval_and_null_is_drawn():
     assert drawn["variability", "measured", 2] == {
         "score": "variability", "what": "measured", "layer": 2, "value": 1.0, "low": 0.7, "high": 1.3, "best": True
     }  # fmt: skip
-    assert [row["layer"] for row in scores.rows if row["best"]] == [2, 3]
+    assert [row["layer"] for row in scores.rows if row["best"]] == [
+        2,
+        3,
+        3,
+    ]  # two are tied
     assert len(alike.rows) == 16
     assert "between 0 and 1" in alike.title
 
@@ -71,6 +79,19 @@ def test_a_tuned_model_has_its_plan_its_scores_and_its_errors(tmp_path):
     assert counted == {("yes", "no"): 3, ("yes", "yes"): 5, ("no", "no"): 0, ("no", "yes"): 0}
     (worst,) = (table for section in page.sections for table in section.tables if table.name == "hardest")
     assert [row["row"] for row in worst.records()] == [6, 3, 0]  # wrong ones alone, the surest first
+
+
+def test_of_very_many_classes_the_most_frequent_errors_are_drawn(tmp_path):
+    folder = make_tuned(tmp_path / "tuned")
+    record = json.loads((folder / "predictions.jsonl").read_text().splitlines()[0])
+    names = [(f"class {number % 50}", f"class {(number + (number >= 50)) % 50}") for number in range(150)]
+    told = [{**record, "label": label, "prediction": guess, "probabilities": {label: 0.2, guess: 0.8}}
+            for label, guess in names]  # fmt: skip
+    (folder / "predictions.jsonl").write_text("".join(json.dumps(one) + "\n" for one in told))
+    figure = next(one for one in page_of(open_folder(folder)).figures if one.name == "confusion")
+    assert figure.title.startswith("The most frequent error: class ")
+    assert len(figure.rows) == 20
+    assert {(row["texts"], row["of"]) for row in figure.rows} == {(2, 3)}
 
 
 def test_texts_may_hold_any_character_that_ends_a_line_somewhere(tmp_path):
@@ -157,15 +178,21 @@ def test_nothing_is_claimed_of_tasks_that_were_not_learned(tmp_path):
                 assert any("not shown to be better than a constant answer" in note for note in figure.notes)
 
 
-def test_trials_that_failed_are_counted_by_their_reason(tmp_path):
+def test_trials_that_failed_are_listed_with_their_reasons(tmp_path):
     folder = make_study(tmp_path / "freeze", "freeze")
     with Store(folder / "store.sqlite") as store:
         for number, reason in enumerate(("the loss is nan", "the loss is nan", "out of memory")):
             store.put(numbered(number), failed(reason))
     words = words_of(folder)
     assert "Trials that failed" in words
-    assert "the loss is nan" in words
+    assert words.count("the loss is nan") == 2
+    assert "out of memory" in words
     assert "3 trials" in words
+    rows = next(one for one in page_of(open_folder(folder)).sections if one.name == "Trials that failed").tables[0]
+    assert [(row["seed"], row["reason"]) for row in rows.records()] == [
+        (numbered(number).recipe.seed, reason)
+        for number, reason in enumerate(("the loss is nan", "the loss is nan", "out of memory"))
+    ]
 
 
 def test_a_study_that_runs_says_how_far_it_is(tmp_path):
@@ -173,6 +200,18 @@ def test_a_study_that_runs_says_how_far_it_is(tmp_path):
     assert "trials done" not in words_of(folder)
     (folder / "progress.json").write_text(json.dumps({"done": 3, "total": 12, "seconds_left": 300}))
     assert "3 of 12 trials done, about 5 min left" in words_of(folder)
+
+
+def test_a_study_whose_process_is_gone_is_not_said_to_run(tmp_path):
+    folder = make_study(tmp_path / "freeze", "freeze", is_over=False)
+    told = {"done": 3, "total": 12, "seconds_left": 300, "host": socket.gethostname()}
+    with subprocess.Popen([sys.executable, "-c", ""]) as gone:
+        gone.wait()
+    for process, said in ((gone.pid, "stopped after 3 of 12 trials"), (os.getpid(), "about 5 min left")):
+        (folder / "progress.json").write_text(json.dumps({**told, "process": process}))
+        assert said in words_of(folder)
+    (folder / "progress.json").write_text(json.dumps({**told, "process": gone.pid, "host": "another machine"}))
+    assert "about 5 min left" in words_of(folder)
 
 
 # Folders -------------------------------------------------------------------------------------------------------------
@@ -197,8 +236,14 @@ def test_a_damaged_or_missing_file_is_one_line(tmp_path):
     (tmp_path / "run.json").write_text("{}")
     with pytest.raises(UserError, match=r"run\.json: is damaged \(no 'encoder'\); run the command"):
         write_report(tmp_path)
+    (tmp_path / "run.json").write_text(json.dumps({key: {} for key in _RUN}))
+    with pytest.raises(UserError, match=r"is damaged \(.*\); run the command"):
+        write_report(tmp_path)
     with pytest.raises(OptionError, match="is a file; give the folder that it lies in"):
         write_report(tmp_path / "run.json")
+    (folder / "scores.json").write_text('{"scores": 3}')
+    with pytest.raises(UserError, match=r"scores\.json: is damaged"):
+        write_report(folder)
     (folder / "scores.json").unlink()
     with pytest.raises(UserError, match=r"holds no scores\.json"):
         write_report(folder)

@@ -22,7 +22,7 @@ from frostline.studies.strategies import plans_of_paper_1
 from frostline.studies.strategies_figures import _kind
 from frostline.table import Table
 
-DRAWN = Path(__file__).parent / "drawn"
+DRAWN, GOLDEN = Path(__file__).parent / "drawn", Path(__file__).parent / "golden"
 
 
 def read_table(path):
@@ -87,6 +87,18 @@ def test_every_figure_is_valid_and_can_be_drawn(drawn):
 def test_a_study_of_which_everything_failed_has_no_figures_and_no_error(drawn):
     name, _ = drawn
     assert STUDIES[name].draw(Results()) == []
+
+
+@pytest.mark.parametrize("case", sorted(path.name for path in GOLDEN.iterdir()))
+def test_the_tables_that_studies_write_can_be_drawn(case):
+    """`drawn` holds tables with numbers worth looking at; these have the columns that there really are."""
+    tables = {path.stem: read_table(path) for path in sorted((GOLDEN / case).glob("*.csv"))}
+    figures = STUDIES[case.split("-")[0]].draw(Results(tables=tables))
+    assert figures
+    for one in figures:
+        assert one.rows
+        assert "None" not in one.title and "nan" not in one.title
+        assert vl_convert.vegalite_to_vega({**one.spec, "config": config()})["marks"]
 
 
 @pytest.mark.parametrize("best", [1, 3, 6])

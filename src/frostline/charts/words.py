@@ -7,7 +7,7 @@ from typing import Any
 
 from frostline.charts import Row, by
 
-POINTS = (-100.0, 100.0)  # no metric in points lies beyond
+POINTS = (-100.0, 100.0)  # shares and correlations in points lie within
 
 _CUT = "intervals that reach far beyond the values are cut in the drawing; the table has them whole"
 
@@ -16,6 +16,18 @@ def between(values: Sequence[float], *, digits: int = 0) -> str:
     """The lowest and the highest of them, such as '3 to 5'; one number where they are the same as it is written."""
     ends = [f"{value:.{digits}f}" for value in (min(values), max(values))]
     return " to ".join(dict.fromkeys(ends))
+
+
+def in_ranges(layers: Sequence[int], *, last: str = "and") -> str:
+    """Whole numbers with neighbours joined, such as '2 and 4 to 6'; `last` is the word before the last part."""
+    parts: list[list[int]] = []
+    for layer in layers:
+        if parts and parts[-1][-1] == layer - 1:
+            parts[-1].append(layer)
+        else:
+            parts.append([layer])
+    said = [str(part[0]) if len(part) == 1 else f"{part[0]} to {part[-1]}" for part in parts]
+    return said[0] if len(said) == 1 else f"{', '.join(said[:-1])} {last} {said[-1]}"
 
 
 def telling(rows: Sequence[Row]) -> list[Row]:
@@ -47,6 +59,8 @@ def cut_intervals(
         limits: values that cannot be passed.
     """
     least, most = limits or (float("-inf"), float("inf"))
+    if any(not least <= row[y] <= most for row in rows):  # a metric of other units
+        least, most = float("-inf"), float("inf")
     found: list[dict[str, Any]] = []
     for _, group in by(rows, panel):
         values = [row[y] for row in group]

@@ -32,22 +32,26 @@ def command(
     watch: Annotated[
         bool, typer.Option("--watch", help="Serve the page on this machine and follow a study that is running.")
     ] = False,
-    port: Annotated[int, typer.Option(help="With --watch; 0 takes any that is free.", min=0, max=65535)] = 0,
+    port: Annotated[
+        Optional[int], typer.Option(help="With --watch.", min=0, max=65535, show_default="any that is free")
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Turn a folder into one page that opens offline: the answer, the charts, and the tables behind them."""
     for flag, is_given in (("--format", form is not None), ("--theme", theme is not None), ("--no-titles", not titles)):
         if is_given and figures is None:
             raise OptionError(f"{flag}: is about figures as files; say --figures DIR too")
+    if port is not None and not watch:
+        raise OptionError("--port: is about the live view; say --watch too")
     form, theme = form or "png", theme or "light"
     with screen.starting():
         from frostline.report.opened import open_folder
         from frostline.report.pages import page_of, write_report
         from frostline.report.printed import check_printing, print_figures
     if watch:
-        if figures is not None or output is not None:
-            raise OptionError("--watch: serves the page and writes nothing; leave --output and --figures away")
-        _follow(folder, port, show=show)
+        if figures is not None or output is not None or as_json:
+            raise OptionError("--watch: serves the page and writes nothing; leave --output, --figures and --json away")
+        _follow(folder, port or 0, show=show)
         return
     check_printing(figures, form=form, scheme=theme)
     with screen.stages() as tell:

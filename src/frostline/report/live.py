@@ -61,7 +61,7 @@ class _Handler(BaseHTTPRequestHandler):
             try:
                 state = _state(self.place)  # before the folder is read: what changes meanwhile is then seen
                 self._answer(HTTPStatus.OK, "text/html", render(page_of(open_folder(self.place)), state=state))
-            except Exception as error:  # a folder that is being written may be read too early: ask again
+            except (UserError, OSError) as error:  # a folder that is being written may be read too early: ask again
                 self._answer(HTTPStatus.SERVICE_UNAVAILABLE, "text/html", _TRY_AGAIN.format(html.escape(str(error))))
         elif self.path == "/progress.json":
             self._answer(HTTPStatus.OK, "application/json", _state(self.place))
@@ -86,4 +86,8 @@ class _Handler(BaseHTTPRequestHandler):
 def _state(folder: Path) -> str:
     """Something that differs whenever the page would; the store itself changes when it is only read."""
     watched = ("progress.json", "tables.json", "frostline.json")
-    return json.dumps({name: (folder / name).stat().st_mtime_ns for name in watched if (folder / name).exists()})
+    found = {}
+    for name in watched:
+        with contextlib.suppress(FileNotFoundError):  # it may go while one looks
+            found[name] = (folder / name).stat().st_mtime_ns
+    return json.dumps(found)

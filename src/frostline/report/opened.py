@@ -18,6 +18,9 @@ from frostline.table import Table
 KINDS = ("measurement", "run", "tuned", "study")
 
 
+_RUN = ("encoder", "task", "plan", "race", "decision", "tests", "proposals", "failed", "given_up", "seconds", "notes")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Opened:
     """A folder of ours.
@@ -36,17 +39,22 @@ class Opened:
     def scores(self) -> LayerScores | None:
         """What was measured."""
         path = self.folder / "scores.json"
-        return LayerScores.from_json(_json(path)) if path.is_file() else None
+        if not path.is_file():
+            return None
+        try:
+            return LayerScores.from_json(_json(path))
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise damaged(path, error) from None
 
     @cached_property
     def run(self) -> Mapping[str, Any]:
         """What `frostline run` found."""
-        return _record(self.folder / "run.json", "encoder", "task", "plan", "race", "decision", "tests", "proposals")
+        return _record(self.folder / "run.json", *_RUN)
 
     @cached_property
     def result(self) -> Mapping[str, Any]:
         """What tuning gave."""
-        return _record(self.folder / "result.json", "task", "plan", "metrics")
+        return _record(self.folder / "result.json", "task", "plan", "metrics", "encoder", "parameters")
 
     @cached_property
     def history(self) -> list[dict[str, Any]]:
@@ -68,18 +76,27 @@ class Opened:
             return list(store)
 
     @cached_property
-    def counted(self) -> tuple[int, list[str]]:
-        """How many trials are finished, and why those failed that did; trials of a study can be many to read."""
+    def finished(self) -> int:
+        """How many trials are; those of a study can be many to read."""
         path = self.folder / STORE
         if not path.is_file():
-            return 0, []
+            return 0
         with Store(path) as store:
-            return len(store), store.reasons()
+            return len(store)
+
+    @cached_property
+    def failures(self) -> list[tuple[TrialSpec, str]]:
+        """The trials that failed, and why."""
+        path = self.folder / STORE
+        if not path.is_file():
+            return []
+        with Store(path) as store:
+            return store.failures()
 
     @cached_property
     def study(self) -> Mapping[str, Any]:
         """What a study was asked."""
-        return _record(self.folder / "study.json", "study", "encoders", "tasks")
+        return _record(self.folder / "study.json", "study", "encoders", "tasks", "seeds")
 
     @cached_property
     def progress(self) -> Mapping[str, Any]:
@@ -114,13 +131,19 @@ def open_folder(folder: str | Path) -> Opened:
     )
 
 
+def damaged(path: Path, error: Exception) -> UserError:
+    """What is said of a file that is ours and cannot be read as such."""
+    said = f"no {error}" if isinstance(error, KeyError) else str(error)
+    return UserError(f"{path}: is damaged ({said}); run the command that wrote the folder again")
+
+
 def _json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UserError(f"{path}: is missing; run the command that wrote the folder again") from None
     except ValueError as error:
-        raise UserError(f"{path}: is damaged ({error}); run the command that wrote the folder again") from None
+        raise damaged(path, error) from None
 
 
 def _record(path: Path, *keys: str) -> Mapping[str, Any]:

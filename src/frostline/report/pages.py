@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shlex
-from collections import Counter
+import socket
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from frostline.folders import write_text
 from frostline.named_options import as_word
 from frostline.notebook import layer_stack
 from frostline.records import LayerScore, LayerScores, Plan
-from frostline.report.opened import Opened, open_folder
+from frostline.report.opened import Opened, damaged, open_folder
 from frostline.report.page import Page, Section, render
 from frostline.report.run_figures import error_figures, hardest, plan_name, run_figures, tuned_figures
 from frostline.report.score_figures import score_figures
@@ -46,7 +47,11 @@ def write_report(folder: str | Path, path: str | Path | None = None) -> Path:
 
 def page_of(opened: Opened) -> Page:
     """What stands on the folder's page."""
-    return {"run": _run, "measurement": _measurement, "tuned": _tuned, "study": _study}[opened.kind](opened)
+    make = {"run": _run, "measurement": _measurement, "tuned": _tuned, "study": _study}[opened.kind]
+    try:
+        return make(opened)
+    except (KeyError, TypeError, IndexError, AttributeError) as error:
+        raise damaged(opened.folder, error) from error
 
 
 # Runs ----------------------------------------------------------------------------------------------------------------
@@ -274,7 +279,7 @@ def _study(opened: Opened) -> Page:
         *([] if known is None else [f"paper {known.paper}"]),
         f"{', '.join(asked['encoders'])} on {', '.join(asked['tasks'])}",
         f"{seeds} seed{'' if seeds == 1 else 's'}",
-        f"{opened.counted[0]} trials",
+        f"{opened.finished} trials",
     ]
     return Page(
         kind=f"Study: {name}",
@@ -292,18 +297,41 @@ def _progress(opened: Opened) -> dict[str, Any]:
     if not opened.progress:  # it is there while a study runs
         return {}
     done, total = opened.progress["done"], opened.progress["total"]
-    failed = len(opened.counted[1])
+    if _has_stopped(opened.progress):
+        return {
+            "done": done,
+            "total": total,
+            "said": f"stopped after {done} of {total} trials; the same command goes on",
+        }
+    failed = len(opened.failures)
     said = f"{done} of {total} trials done" + (f", {failed} failed" if failed else "")
     left = opened.progress.get("seconds_left")
     how_long = "" if not left else ", less than a minute left" if left < 60 else f", about {left / 60:.0f} min left"
     return {"done": done, "total": total, "said": said + how_long}
 
 
+def _has_stopped(progress: Mapping[str, Any]) -> bool:
+    """Whether the process that wrote it is gone; of another machine's nothing is known."""
+    if progress.get("host") != socket.gethostname() or not isinstance(progress.get("process"), int):
+        return False
+    try:
+        os.kill(progress["process"], 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        pass
+    return False
+
+
 def _failures(opened: Opened) -> list[Section]:
-    reasons = Counter(opened.counted[1])
-    if not reasons:
+    if not opened.failures:
         return []
-    table = table_of("failed", "", [{"trials": count, "reason": reason} for reason, count in reasons.most_common()])
+    rows = [
+        {"encoder": spec.encoder["name"], "task": spec.task["name"], "plan": str(spec.plan), "kind": spec.kind,
+         "seed": spec.recipe.seed, "learning_rate": spec.recipe.learning_rate, "reason": reason}
+        for spec, reason in opened.failures
+    ]  # fmt: skip
+    table = table_of("failed", "", rows)
     return [Section(name="Trials that failed", tables=[table], text=["--retry-failed runs them again."])]
 
 

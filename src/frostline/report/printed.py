@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from frostline import folders
 from frostline.charts import Figure
 from frostline.charts.theme import config
 from frostline.errors import OptionError, did_you_mean
@@ -30,8 +32,8 @@ def print_figures(
     check_printing(folder, form=form, scheme=scheme)
     folder.mkdir(parents=True, exist_ok=True)
     for figure in figures:
-        path = folder / f"{figure.name}.{form}"
-        path.write_bytes(drawn(figure, form=form, scheme=scheme, title=titles))
+        path = folder / f"{re.sub(r'[^A-Za-z0-9_-]+', '-', figure.name)}.{form}"
+        folders.write_bytes(path, drawn(figure, form=form, scheme=scheme, title=titles))
         yield path
 
 

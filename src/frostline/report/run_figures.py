@@ -16,6 +16,7 @@ from frostline.tasks.metrics import METRICS
 
 _MOST_POINTS = 2000  # that are drawn of values to predict
 _MOST_CLASSES = 40  # beyond it a matrix of classes is a carpet
+_MOST_ERRORS = 20  # that are then drawn in its place
 
 
 def run_figures(opened: Opened) -> list[Figure]:
@@ -211,9 +212,9 @@ def error_figures(opened: Opened) -> list[Figure]:
         return [_residuals(split, records)]
     counted = Counter((str(record["label"]), str(record["prediction"])) for record in records)
     names = sorted({name for pair in counted for name in pair})
-    if len(names) > _MOST_CLASSES:
-        return []
     totals = Counter(str(record["label"]) for record in records)
+    if len(names) > _MOST_CLASSES:
+        return [_confusions(split, counted, totals)]
     rows = [
         {"label": label, "prediction": guess, "texts": counted[label, guess],
          "share": counted[label, guess] / totals[label] if totals[label] else None}
@@ -223,6 +224,17 @@ def error_figures(opened: Opened) -> list[Figure]:
     return [Figure(name="confusion", title=_confused(counted, totals), paper="",
                    alt=f"Matrix of true classes and predictions on the {split} rows, with how many texts each has",
                    spec=_matrix(rows, names), rows=tuple(rows))]  # fmt: skip
+
+
+def _confusions(split: str, counted: Mapping[tuple[str, str], int], totals: Mapping[str, int]) -> Figure:
+    """The most frequent errors, where a matrix of all classes could not be read."""
+    wrong = sorted(((count, pair) for pair, count in counted.items() if pair[0] != pair[1]), key=lambda one: -one[0])
+    rows = [{"error": f"{_short(label)} taken for {_short(guess)}", "texts": count, "of": totals[label]}
+            for count, (label, guess) in wrong[:_MOST_ERRORS]]  # fmt: skip
+    return Figure(name="confusion", title=_confused(counted, totals), paper="",
+                  alt=f"Bars of how many {split} texts each of the most frequent errors has",
+                  spec=bars(rows, "error", "texts", x_title="", y_title="texts"), rows=tuple(rows),
+                  notes=(f"too many classes for a matrix: the {len(rows)} most frequent errors",))  # fmt: skip
 
 
 def _confused(counted: Mapping[tuple[str, str], int], totals: Mapping[str, int]) -> str:

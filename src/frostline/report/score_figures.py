@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from frostline.charts import Figure, Row
 from frostline.charts.draw import heatmap, lines
+from frostline.charts.words import in_ranges
 from frostline.records import LayerScore, LayerScores
 
 _STATES = {"mean": "means of tokens", "first": "first tokens", "all": "means of all tokens", "released": "ids above 2"}
@@ -56,19 +57,7 @@ def best_in_words(score: LayerScore) -> str:
     said = f"Layer {score.best} is the best by {score.name}"
     if not others:
         return said
-    return f"{said}; {_ranges(sorted({*others, score.best}))} cannot be told apart"
-
-
-def _ranges(layers: Sequence[int]) -> str:
-    """Whole numbers with neighbours joined: '2, 4 to 6'."""
-    parts: list[list[int]] = []
-    for layer in layers:
-        if parts and parts[-1][-1] == layer - 1:
-            parts[-1].append(layer)
-        else:
-            parts.append([layer])
-    said = [str(part[0]) if len(part) == 1 else f"{part[0]} to {part[-1]}" for part in parts]
-    return said[0] if len(said) == 1 else f"{', '.join(said[:-1])} and {said[-1]}"
+    return f"{said}; {in_ranges(sorted({*others, score.best}))} cannot be told apart"
 
 
 def _rows(score: LayerScore) -> list[Row]:
@@ -81,7 +70,7 @@ def _rows(score: LayerScore) -> list[Row]:
             "value": value,
             "low": None if score.low is None else score.low[layer],
             "high": None if score.high is None else score.high[layer],
-            "best": layer == score.best,
+            "best": layer == score.best or layer in score.tied,
         }
         for layer, value in enumerate(score.values)
         if value is not None

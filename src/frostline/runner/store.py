@@ -101,10 +101,10 @@ class Store:
         """Write a copy as one file; the store itself may have a part of its trials in a second one while it is read."""
         self._file.execute("VACUUM INTO ?", (str(path),))
 
-    def reasons(self) -> list[str]:
-        """Why trials failed, one for each that did."""
-        rows = self._file.execute("SELECT result FROM trials WHERE status = 'failed' ORDER BY rowid").fetchall()
-        return [str(json.loads(result)["reason"]) for (result,) in rows]
+    def failures(self) -> list[tuple[TrialSpec, str]]:
+        """The trials that failed, and why."""
+        rows = self._file.execute("SELECT spec, result FROM trials WHERE status = 'failed' ORDER BY rowid").fetchall()
+        return [(TrialSpec.from_json(json.loads(spec)), str(json.loads(found)["reason"])) for spec, found in rows]
 
     def __len__(self) -> int:
         return int(self._file.execute("SELECT count(*) FROM trials").fetchone()[0])

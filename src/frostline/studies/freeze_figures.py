@@ -6,9 +6,77 @@ from collections.abc import Sequence
 
 from frostline.charts import Figure, Results, Row, by
 from frostline.charts.draw import lines
-from frostline.charts.words import POINTS, cut_intervals, set_aside, telling
+from frostline.charts.words import POINTS, between, cut_intervals, set_aside, telling
 
 KEEPS = 0.9  # of full tuning's quality: the paper's operating point
+
+
+def figures(results: Results) -> list[Figure]:
+    """Points above or below full tuning, shares with the operating point, and quality itself."""
+    known = [row for row in results.rows("quality") if row["mean"] is not None]
+    return [_relative(known), _shares(results.rows("share")), _quality(known)]
+
+
+def _relative(known: Sequence[Row]) -> Figure:
+    wanted = ("encoder", "task", "frozen", "seeds", "mean", "minus_full", "rows_low", "rows_high")
+    itself = {"minus_full": 0.0, "rows_low": 0.0, "rows_high": 0.0}  # full tuning against itself
+    drawn = [{key: row.get(key) for key in wanted} | (itself if row["frozen"] == 0 else {}) for row in known]
+    drawn = [row for row in drawn if row["minus_full"] is not None]
+    return Figure(
+        name="relative",
+        title=_lost(known),
+        alt="Curves of the points above or below full tuning over the number of frozen layers for each task, with 95% "
+        "intervals over test rows",
+        spec=lines(drawn, "frozen", "minus_full", x_title="frozen layers", y_title="points above full tuning",
+                   colour="task", interval=("rows_low", "rows_high"), panel="encoder"),
+        rows=tuple(drawn),
+        paper="paper 5, figure 1",
+        notes=("bands: 95% bootstrap over test rows", *set_aside(known)),
+    )  # fmt: skip
+
+
+def _lost(known: Sequence[Row]) -> str:
+    """What freezing half of the layers costs, as far as tasks tell."""
+    halves = [min((row for row in group if row["frozen"]), key=lambda row: int(row["frozen"]), default=None)
+              for _, group in by(telling(known), "encoder", "task")]  # fmt: skip
+    gaps = [row["minus_full"] for row in halves if row is not None and row["minus_full"] is not None]
+    if not gaps:
+        return "Points above or below full tuning by the number of frozen layers"
+    return f"With half of the layers frozen, quality is {between(gaps, digits=1)} points from full tuning's"
+
+
+def _shares(shares: Sequence[Row]) -> Figure:
+    most = {encoder: most_frozen(rows, ("share_of_full",)) for (encoder,), rows in by(shares, "encoder")}
+    drawn = [{**row, "operating_point": row["frozen"] == most[row["encoder"]]} for row in shares]
+    levels = [{"level": KEEPS, "name": "90%", "encoder": encoder} for encoder in most]
+    return Figure(
+        name="share",
+        title=_found(shares),
+        alt="Curves of the share of full tuning's quality over the number of frozen layers, with a line at 90% and "
+        "large points at the operating point",
+        spec=lines(drawn, "frozen", "share_of_full", x_title="frozen layers", y_title="share of full tuning",
+                   colour="task", panel="encoder", marked="operating_point", levels=levels),
+        rows=tuple(drawn),
+        paper="paper 5, figure 1",
+        notes=("large points: the operating point, the most frozen layers with which every task keeps 90% by its mean; "
+               "the table says what the intervals show",
+               "the title counts the tasks that full tuning learns, without CoLA, as in the paper", *set_aside(shares)),
+    )  # fmt: skip
+
+
+def _quality(known: Sequence[Row]) -> Figure:
+    wanted = ("encoder", "task", "frozen", "seeds", "mean", "low", "high", "minus_full")
+    whole = [{key: row[key] for key in wanted} for row in known]
+    drawn, cut = cut_intervals(whole, "mean", "low", "high", panel="encoder", limits=POINTS)
+    return Figure(
+        name="quality",
+        title="Quality by the number of frozen layers",
+        alt="Curves of quality over the number of frozen layers for each task, with 95% intervals over seeds",
+        spec=lines(drawn, "frozen", "mean", x_title="frozen layers", y_title="quality in points", colour="task",
+                   interval=("shown_low", "shown_high"), panel="encoder"),
+        rows=tuple(drawn),
+        notes=cut,
+    )  # fmt: skip
 
 
 def _is_set_aside(task: str) -> bool:
@@ -16,44 +84,18 @@ def _is_set_aside(task: str) -> bool:
     return task in ("cola", "glue/cola")
 
 
-def figures(results: Results) -> list[Figure]:
-    """Shares with the operating point, and quality itself."""
-    shares = results.rows("share")
-    wanted = ("encoder", "task", "frozen", "seeds", "mean", "low", "high", "minus_full")
-    whole = [{key: row[key] for key in wanted} for row in results.rows("quality") if row["mean"] is not None]
-    drawn, cut = cut_intervals(whole, "mean", "low", "high", panel="encoder", limits=POINTS)
-    levels = [{"level": KEEPS, "name": "90%", "encoder": encoder} for (encoder,), _ in by(shares, "encoder")]
-    return [
-        Figure(
-            name="share",
-            title=_found(shares),
-            alt="Curves of the share of full tuning's quality over the number of frozen layers, with a line at 90%",
-            spec=lines(shares, "frozen", "share_of_full", x_title="frozen layers", y_title="share of full tuning",
-                       colour="task", panel="encoder", levels=levels),
-            rows=tuple(shares),
-            paper="paper 5, figure 1",
-            notes=("the title counts the tasks that full tuning learns, without CoLA, as in the paper",
-                   *set_aside(shares)),
-        ),
-        Figure(
-            name="quality",
-            title="Quality by the number of frozen layers",
-            alt="Curves of quality over the number of frozen layers for each task, with 95% intervals over seeds",
-            spec=lines(drawn, "frozen", "mean", x_title="frozen layers", y_title="quality in points", colour="task",
-                       interval=("shown_low", "shown_high"), panel="encoder"),
-            rows=tuple(drawn),
-            notes=cut,
-        ),
-    ]  # fmt: skip
-
-
 def _found(shares: Sequence[Row]) -> str:
     """How many layers may stay frozen, for every encoder."""
     said = []
     for (encoder,), rows in by(shares, "encoder"):
         most = most_frozen(rows, ("share_of_full",))
-        if most is not None:
-            said.append(f"{encoder} keeps {KEEPS:.0%} of its quality with {most} of {rows[0]['layers']} layers frozen")
+        if most == 0:
+            said.append(f"{encoder} keeps {KEEPS:.0%} of its quality with none of these numbers of layers frozen")
+        elif most is not None:
+            depth = max(row["frozen"] for row in rows)
+            said.append(
+                f"{encoder} keeps {KEEPS:.0%} of its quality, by the means, with {most} of {depth} layers frozen"
+            )
     return "; ".join(said) or "Share of full tuning's quality by the number of frozen layers"
 
 

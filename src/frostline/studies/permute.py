@@ -9,7 +9,7 @@ import torch
 
 from frostline.charts import Figure, Results, Row, by, said_of
 from frostline.charts.draw import bars, own_axes, scatter, strip
-from frostline.charts.words import between, set_aside, telling
+from frostline.charts.words import POINTS, between, cut_intervals, set_aside, telling
 from frostline.errors import OptionError
 from frostline.records import Plan
 from frostline.runner.statistics import correlate, holm, shares_of_ratio, summarise
@@ -133,8 +133,9 @@ def _orders(measured: Sequence[Row], recovered: Sequence[Row]) -> Figure:
     """Every order between the two ends."""
     wanted = ("encoder", "task", "arm", "order", "seeds", "mean", "low", "high", "minus_full")
     cases = [{"case": said_of(row, measured, "encoder", "task"), **row} for row in measured]
-    drawn = [{"case": row["case"], "number": _number(row), **{key: row[key] for key in wanted}}
+    whole = [{"case": row["case"], "number": _number(row), **{key: row[key] for key in wanted}}
              for row in cases if row["arm"] not in _ENDS]  # fmt: skip
+    drawn, cut = cut_intervals(whole, "mean", "low", "high", panel="case", limits=POINTS)
     levels = [{"case": row["case"], "level": row["mean"], "name": _ENDS[row["arm"]]}
               for row in cases if row["arm"] in _ENDS]  # fmt: skip
     for case, group in by(drawn, "case"):
@@ -145,10 +146,10 @@ def _orders(measured: Sequence[Row], recovered: Sequence[Row]) -> Figure:
         alt="A point for the quality with each order of the layers, with its 95% interval over seeds, how they are "
         "distributed, and lines for their mean, the usual order and layers that are all new",
         spec=strip(drawn, "number", "mean", x_title="order, the same for all tasks", y_title="quality in points",
-                   interval=("low", "high"), panel="case", density=True, levels=levels),
+                   interval=("shown_low", "shown_high"), panel="case", density=True, levels=levels),
         rows=tuple(drawn),
         paper="paper 3, figure 4",
-        notes=set_aside(measured),
+        notes=(*cut, *set_aside(measured)),
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from frostline.charts import Figure, Results, Row, by, said_of
 from frostline.charts.draw import own_axes, scatter, two_axes
-from frostline.charts.words import cut_intervals
+from frostline.charts.words import cut_intervals, in_ranges
 
 PROBES = ("probe.linear", "probe.linear.paper", "probe.head")
 PRETRAINED, HELD_OUT, TUNED = "pretrained", "pretrained, held-out rows", "tuned"
@@ -88,7 +88,8 @@ def _best(curves: Sequence[Row]) -> str:
     if len(layers) == 1:
         return f"Layer {layers[0]} is the most specialised before tuning" + _everywhere(lowest)
     if len(lowest) > 3:
-        return f"Layers {layers[0]} to {layers[-1]} are the most specialised before tuning, depending on the task"
+        which = "the task" if len({row["encoder"] for row in lowest}) == 1 else "encoder and task"
+        return f"Layer {in_ranges(layers, last='or')} is the most specialised before tuning, depending on {which}"
     said = [f"layer {row['layer']} of {said_of(row, lowest, 'encoder', 'task')}" for row in lowest]
     return f"The most specialised before tuning: {', '.join(said)}"
 
@@ -103,8 +104,11 @@ def _moved(best: Sequence[Row]) -> str:
     if not moves:
         return ""
     if len(moves) == 1:
-        how = f"by {moves[0]:.1f} layers" if moves[0] else "by no layer"
-        return f"Tuning moves the most specialised layer {'down' if moves[0] < 0 else 'up'} {how}".replace("-", "")
+        if not moves[0]:
+            return "Tuning does not move the most specialised layer"
+        count = f"{abs(moves[0]):.1f}".removesuffix(".0")
+        by_how_many = f"{count} layer{'' if count == '1' else 's'}"
+        return f"Tuning moves the most specialised layer {'down' if moves[0] < 0 else 'up'} by {by_how_many}"
     up = sum(move > 0 for move in moves)
     return f"Tuning moves the most specialised layer up in {up} of {len(moves)} cases"
 

@@ -48,7 +48,7 @@ def _kept(stability: Sequence[Row]) -> str:
         return ""
     if min(taus) >= 1:
         return "The ranking of layers stays the same during fine-tuning"
-    return f"The ranking at the end correlates with that at the start: Kendall's tau {_range(taus)}"
+    return f"Between the rankings at the end and at the start Kendall's tau is {_range(taus)}"
 
 
 def _range(values: Sequence[float]) -> str:
@@ -107,7 +107,7 @@ def _by_rows(rows: Sequence[Row]) -> Figure:
     said = _range(taus) if taus else "unknown"
     return Figure(
         name="rows",
-        title=f"With {fewest} rows the ranking correlates with that of the most rows: Kendall's tau {said}",
+        title=f"Between the rankings by {fewest} rows and by the most rows Kendall's tau is {said}",
         alt="Points of Kendall's rank correlation with the ranking by the most rows over the number of rows, with 95% "
         "intervals over heads",
         spec=beside(drawn, "rows", "tau", x_title="rows", y_title="Kendall's tau with the most rows", colour="task",

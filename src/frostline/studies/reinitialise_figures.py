@@ -8,7 +8,7 @@ from typing import Any
 from frostline.charts import Figure, Results, Row, by, said_of
 from frostline.charts.draw import lines, strip
 from frostline.charts.theme import GREY
-from frostline.charts.words import between, set_aside, telling
+from frostline.charts.words import POINTS, between, cut_intervals, set_aside, telling
 from frostline.tasks.metrics import METRICS
 
 _BLUES = ("#7fb8dc", "#3d8fc4", "#0072b2", "#004a75")
@@ -51,11 +51,12 @@ def _case(row: Row, rows: Sequence[Row]) -> str:
 
 def _kept(rows: Sequence[Row], probing: Sequence[Row], options: Mapping[str, Any]) -> Figure:
     wanted = ("encoder", "task", "kept", "seeds", "mean", "low", "high")
-    drawn = [
+    whole = [
         {"case": said_of(row, rows, "encoder", "task"), "curve": f"{row['rows']} rows", "method": "fine-tuning",
          **{key: row[key] for key in wanted}}
         for row in rows
     ]  # fmt: skip
+    drawn, cut = cut_intervals(whole, "mean", "low", "high", panel="case", limits=POINTS)
     scale = METRICS[rows[0]["metric"]].points if rows else 100
     probes = {(row["encoder"], row["task"], row["layer"]): row["probe"] for row in probing if row["probe"] is not None}
     for (encoder, task, layer), probe in probes.items():
@@ -70,16 +71,19 @@ def _kept(rows: Sequence[Row], probing: Sequence[Row], options: Mapping[str, Any
         "rows with its 95% interval over seeds, and the linear probe on each layer as a dashed curve",
         spec=lines(drawn, "kept", "mean", x_title="pretrained layers kept; all above are new",
                    y_title="quality in points", colour="curve", colours={_PROBE: GREY, **_shades(rows)}, dash="method",
-                   interval=("low", "high"), panel="case", independent=True),
+                   interval=("shown_low", "shown_high"), panel="case", independent=True),
         rows=tuple(drawn),
-        paper=f"paper 3, figure {_number(options)}",
-        notes=(*notes, *set_aside(rows)),
+        paper=_variant(options),
+        notes=(*notes, *cut, *set_aside(rows)),
     )  # fmt: skip
 
 
-def _number(options: Mapping[str, Any]) -> int:
-    """Of the paper's figure: a higher rate for new layers and kept norms have figures of their own."""
-    return 7 if options.get("new_layer_rate", 1.0) != 1 else 8 if options.get("keep_norms") else 2
+def _variant(options: Mapping[str, Any]) -> str:
+    """The paper's figure: a higher rate for new layers and kept norms have their own, both together have none."""
+    number = {(False, False): 2, (True, False): 7, (False, True): 8}.get(
+        (options.get("new_layer_rate", 1.0) != 1, bool(options.get("keep_norms")))
+    )
+    return f"paper 3, figure {number}" if number else "paper 3"
 
 
 def _shades(rows: Sequence[Row]) -> dict[str, str]:
@@ -141,7 +145,8 @@ def _widest(rows: Sequence[Row]) -> str:
     if not ranges:
         return "Single trials by the number of pretrained layers that are kept"
     kept = max(ranges, key=lambda one: ranges[one])
-    return f"Trials that differ in their seed alone lie up to {ranges[kept]:.1f} points apart, with {kept} layers kept"
+    layers = "1 layer" if kept == 1 else f"{kept} layers"
+    return f"Trials that differ in their seed alone lie up to {ranges[kept]:.1f} points apart, with {layers} kept"
 
 
 # Blocks --------------------------------------------------------------------------------------------------------------
@@ -152,7 +157,8 @@ def _blocks(rows: Sequence[Row], ends: Sequence[Row]) -> Figure:
     preserved = all(str(row["arm"]).startswith("only") for row in rows)
     single = all(row["first"] == row["last"] for row in rows)
     wanted = ("encoder", "task", "rows", "arm", "first", "last", "seeds", "mean", "low", "high", "minus_full")
-    drawn = [{"case": _case(row, rows), **{key: row[key] for key in wanted}} for row in rows]
+    whole = [{"case": _case(row, rows), **{key: row[key] for key in wanted}} for row in rows]
+    drawn, cut = cut_intervals(whole, "mean", "low", "high", panel="case", limits=POINTS)
     levels = [{"case": _case(row, rows), "level": row["mean"], "name": _ENDS[row["arm"]]} for row in ends]
     what = "layer" if single else "block"
     state = "the only pretrained one" if preserved else "new"
@@ -163,11 +169,11 @@ def _blocks(rows: Sequence[Row], ends: Sequence[Row]) -> Figure:
         "for the intact encoder and for one whose layers are all new",
         spec=lines(drawn, "first", "mean",
                    x_title=f"layer that is {state}" if single else f"lowest layer of the block that is {state}",
-                   y_title="quality in points", interval=("low", "high"), panel="case", levels=levels,
+                   y_title="quality in points", interval=("shown_low", "shown_high"), panel="case", levels=levels,
                    independent=True),
         rows=tuple(drawn),
         paper="paper 3, figure 6" if single and not preserved else "paper 3, figure 3",
-        notes=set_aside(rows),
+        notes=(*cut, *set_aside(rows)),
     )  # fmt: skip
 
 
@@ -219,16 +225,17 @@ def _losses(rows: Sequence[Row]) -> Figure:
     known = [row for row in rows if row["mean"] is not None]
     others = [arm for (arm,), _ in by(known, "arm") if arm not in _ENDS]
     chosen = _ENDS | {arm: arm for arm in others[len(others) // 2 :][:1]}
-    drawn = [{"case": _case(row, known), **row, "arm": chosen[row["arm"]]} for row in known if row["arm"] in chosen]
+    whole = [{"case": _case(row, known), **row, "arm": chosen[row["arm"]]} for row in known if row["arm"] in chosen]
+    drawn, cut = cut_intervals(whole, "mean", "low", "high", panel="case")
     return Figure(
         name="losses",
         title=_gap(known),
         alt="Curves of the validation loss over epochs for the intact encoder, for one whose layers are all new and "
         "for one in between, with 95% intervals over seeds",
         spec=lines(drawn, "epoch", "mean", x_title="epoch", y_title="validation loss", colour="arm",
-                   interval=("low", "high"), panel="case", independent=True),
+                   interval=("shown_low", "shown_high"), panel="case", independent=True),
         rows=tuple(drawn),
-        notes=("the paper tracks these losses in its appendix E",),
+        notes=("the paper tracks these losses in its appendix E", *cut),
     )  # fmt: skip
 
 

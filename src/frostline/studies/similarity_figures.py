@@ -8,7 +8,7 @@ from typing import Any
 
 from frostline.charts import Figure, Results, Row, by, said_of
 from frostline.charts.draw import bars, heatmap
-from frostline.charts.words import between, set_aside, telling
+from frostline.charts.words import between, cut_intervals, set_aside, telling
 
 _ABOUT = (
     "ORIG is the pretrained encoder, FT the tuned one, FT[1] and FT[2] two restarts; the first of two is on the "
@@ -152,18 +152,20 @@ def _contrast(blocks: Sequence[Row]) -> Figure:
         for row in blocks
         if row["measure"] in states and row["mean"] is not None
     ]
+    drawn, cut = cut_intervals(drawn, "mean", "low", "high", panel="encoder", limits=(-1.0, 1.0))
     gains = _values(blocks, "block contrast, tuned minus pretrained")
     raised = sum(gain > 0 for gain in gains)
     title = "How much more alike layers are within two blocks than between them"
     if gains:
         gain = between(gains, digits=2)
-        title = f"Tuning raises the contrast of blocks in {raised} of {len(gains)} cases; it adds {gain}"
+        title = f"Tuning raises the contrast of blocks in {raised} of {len(gains)} cases; it changes by {gain}"
     return Figure(
         name="contrast",
         title=title,
         alt="Bars of the contrast of two blocks of layers, pretrained and tuned, for every encoder and task, with 95% "
         "intervals over seeds",
         spec=bars(drawn, "task", "mean", x_title="task", y_title="CKA within minus between blocks", colour="state",
-                  interval=("low", "high"), panel="encoder"),
+                  interval=("shown_low", "shown_high"), panel="encoder"),
         rows=tuple(drawn),
+        notes=cut,
     )  # fmt: skip

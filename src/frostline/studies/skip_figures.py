@@ -50,7 +50,8 @@ def _longest(rows: Sequence[Row]) -> str:
         return "Quality without spans of layers"
     if not any(counts):
         return f"No layer can be left out for less than {_LITTLE:g} point"
-    return f"{between(counts)} of {between(depths)} layers in a row can be left out for less than {_LITTLE:g} point"
+    spans = f"{between(counts)} of {between(depths)} layers in a row"
+    return f"{spans} can be left out for less than {_LITTLE:g} point, by the means"
 
 
 def _singles(rows: Sequence[Row]) -> Figure:

@@ -77,9 +77,8 @@ def _wins(plans: Sequence[Row]) -> str:
         outcomes += [row["mean"] > other["mean"] for row, other in others]
     if not outcomes:
         return ""
-    return (
-        f"Tuning down from the best layer beats tuning as many last layers in {sum(outcomes)} of {len(outcomes)} cases"
-    )
+    cases = f"{sum(outcomes)} of {len(outcomes)} cases"
+    return f"Tuning down from the best layer has a higher mean than tuning as many last layers in {cases}"
 
 
 def _against_full(results: Results, plans: Sequence[Row]) -> Figure:

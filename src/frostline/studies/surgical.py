@@ -139,7 +139,7 @@ def _wins(rows: Sequence[Row]) -> str:
                 outcomes.append(ours["mean"] > theirs["mean"])
         if outcomes:
             said.append(f"{kind} ones in {sum(outcomes)} of {len(outcomes)} cases")
-    return f"Layers with the most Fisher information beat as many {', '.join(said)}" if said else ""
+    return f"Layers with the most Fisher information have a higher mean than as many {', '.join(said)}" if said else ""
 
 
 @study(

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from frostline.charts import Figure, Results, Row, said_of
 from frostline.charts.draw import bars, lines
-from frostline.charts.theme import BLUE, GREEN, ORANGE, encoder_colours
+from frostline.charts.theme import BLUE, GREEN, RED, encoder_colours
 from frostline.charts.words import POINTS, between, cut_intervals, set_aside, telling
 
-_COLOURS = {"UNTUNED": GREEN, "TUNED": BLUE, "TUNEDORIG": ORANGE}  # as in the paper
+_COLOURS = {"UNTUNED": GREEN, "TUNED": RED, "TUNEDORIG": BLUE}  # what is tuned is red everywhere
 _ABOUT = (
     "UNTUNED: the tuned head reads at the layer, nothing is trained; TUNED: a fresh head on the tuned model's states; "
     "TUNEDORIG: a fresh head on the pretrained model's"
@@ -27,12 +27,12 @@ def _layers(rows: Sequence[Row], summary: Sequence[Row]) -> Figure:
     cases = [{"case": said_of(row, rows, "encoder", "task"), **row} for row in rows if row["mean"] is not None]
     whole = [{key: row[key] for key in ("case", *wanted)} for row in cases if row["layer"] is not None]
     drawn, cut = cut_intervals(whole, "mean", "low", "high", panel="case", limits=POINTS)
-    levels = [{"case": row["case"], "level": row["mean"], "name": "majority"} for row in cases if row["layer"] is None]
+    levels = [{"case": row["case"], "level": row["mean"], "name": "constant"} for row in cases if row["layer"] is None]
     return Figure(
         name="layers",
         title=_can_go(telling(summary)),
         alt="Curves of quality over the layer that is read, by the tuned model's own head, by a fresh one and by one "
-        "on the pretrained model, with 95% intervals over seeds and a line for the most frequent answer",
+        "on the pretrained model, with 95% intervals over seeds and a line for the best constant answer",
         spec=lines(drawn, "layer", "mean", x_title="layer that is read; those above are gone",
                    y_title="quality in points", colour="arm", colours=_COLOURS, panel="case",
                    interval=("shown_low", "shown_high"), levels=levels, independent=True),
@@ -44,22 +44,23 @@ def _layers(rows: Sequence[Row], summary: Sequence[Row]) -> Figure:
 
 def _can_go(summary: Sequence[Row]) -> str:
     """How many top layers can go, over encoders and tasks."""
-    if not summary:
+    if not summary or any(row["can_go_untuned"] is None or row["can_go_tuned"] is None for row in summary):
         return "Quality when a tuned model is read at a layer"
     own, fresh, depth = (between([row[key] for row in summary]) for key in ("can_go_untuned", "can_go_tuned", "layers"))
-    return f"Of {depth} layers, {own} at the top can go with the model's own head and {fresh} with a fresh one"
+    return f"Of {depth} layers, {own} at the top are shown to be dispensable with the own head, {fresh} with a new one"
 
 
 def _worth(summary: Sequence[Row], results: Results) -> Figure:
     wanted = ("encoder", "task", "seeds", "tuned_minus_orig", "low", "high")
-    drawn = [{key: row[key] for key in wanted} for row in summary if row["tuned_minus_orig"] is not None]
+    known = [{key: row[key] for key in wanted} for row in summary if row["tuned_minus_orig"] is not None]
+    drawn, cut = cut_intervals(known, "tuned_minus_orig", "low", "high", panel="no panel")
     counted = [row for row in telling(summary) if row["tuned_minus_orig"] is not None]
     gaps = [row["tuned_minus_orig"] for row in counted]
     beyond = sum(row["low"] is not None and row["low"] > 0 for row in counted)
     title = "What tuned states are worth more than pretrained ones in the upper half of the layers"
     if counted:
-        title = (f"Fresh heads read tuned states {between(gaps, digits=1)} points better than pretrained ones in the "
-                 f"upper half, beyond chance in {beyond} of {len(counted)} cases")  # fmt: skip
+        title = (f"Fresh heads on tuned states are {between(gaps, digits=1)} points above those on pretrained ones in "
+                 f"the upper half, beyond chance in {beyond} of {len(counted)} cases")  # fmt: skip
     return Figure(
         name="worth",
         title=title,
@@ -67,7 +68,7 @@ def _worth(summary: Sequence[Row], results: Results) -> Figure:
         "layers, for each encoder and task, with 95% intervals over seeds",
         spec=bars(drawn, "task", "tuned_minus_orig", x_title="task", y_title="points, TUNED minus TUNEDORIG",
                   colour="encoder", colours=encoder_colours([row["encoder"] for row in drawn], results.families),
-                  interval=("low", "high")),
+                  interval=("shown_low", "shown_high")),
         rows=tuple(drawn),
-        notes=(_ABOUT, *set_aside(summary)),
+        notes=(_ABOUT, *cut, *set_aside(summary)),
     )  # fmt: skip

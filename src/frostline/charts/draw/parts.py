@@ -82,7 +82,8 @@ def shape_of(rows: Sequence[Row], column: str, title: str | None) -> alt.Shape:
     import altair as alt
 
     names = values_of(rows, column)
-    shapes = [SHAPES[place % len(SHAPES)] for place in range(len(names))]
+    # Colours begin anew after eight; shapes are then shifted, so that the ninth group is not the first one's twin.
+    shapes = [SHAPES[(place + place // len(SHAPES)) % len(SHAPES)] for place in range(len(names))]
     shown = {} if len(names) > 1 else {"legend": None}
     return alt.Shape(f"{column}:N", title=title, scale=alt.Scale(domain=names, range=shapes), **shown)
 

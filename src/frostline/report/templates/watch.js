@@ -7,6 +7,7 @@
     fetch("progress.json", { cache: "no-store" })
       .then(function (answer) { return answer.text(); })
       .then(function (state) {
+        document.title = document.title.replace(/^\(stopped\) /, "");
         if (loading || state === document.body.dataset.state) return;
         loading = true;
         location.reload();
