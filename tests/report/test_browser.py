@@ -18,6 +18,8 @@ from frostline.notebook import layer_stack
 from frostline.records import Plan, Recipe
 from frostline.report import write_report
 from frostline.report.live import serving
+from frostline.report.opened import open_folder
+from frostline.report.pages import page_of
 from frostline.studies import STUDIES
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
@@ -135,22 +137,45 @@ def test_pointing_at_a_plan_says_its_values_and_its_reason(run, see):
     tip = seen.page.locator("#vg-tooltip-element.visible")
     tip.wait_for()
     assert "a reason" in tip.inner_text()
-    assert "validation" in tip.inner_text()
+    race = next(one for one in page_of(open_folder(run.folder)).figures if one.name == "race")
+    said = dict(line.split("\t") for line in tip.inner_text().splitlines() if "\t" in line)
+    mine = next(row for row in race.rows if row["plan"] == said["plan"])
+    assert float(said["validation"]) == pytest.approx(mine["validation"], rel=1e-3)
 
 
 def test_everything_can_be_reached_by_keyboard(run, see):
     seen = see(run.folder / "report.html")
-    reached = set()
-    for _ in range(60):
+    wanted = "a[href], summary, [tabindex='0']"
+    for _ in range(2 * seen.page.locator(wanted).count()):
         seen.page.keyboard.press("Tab")
-        reached.add(seen.page.evaluate("document.activeElement.tagName"))
-    assert {"A", "SUMMARY", "DIV"} <= reached  # links, what unfolds, tables that scroll
+        seen.page.evaluate("document.activeElement.dataset.reached = 'yes'")
+    reached = seen.page.locator("[data-reached=yes]").evaluate_all("found => found.map(one => one.tagName)")
+    assert {"A", "SUMMARY", "DIV"} <= set(reached)  # links, what unfolds, tables that scroll
+    missed = seen.page.locator(wanted).evaluate_all(
+        "found => found.filter(one => one.checkVisibility() && !one.dataset.reached).map(one => one.outerHTML)"
+    )
+    assert missed == []
 
 
 def test_a_measurement_is_drawn(see, tmp_path):
     seen = see(write_report(make_measurement(tmp_path / "scores")))
     assert seen.charts == 2
     assert seen.said == []
+    assert [address for address in seen.asked if not address.startswith("file:")] == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_what_is_printed_can_be_read_on_white_paper(see, tmp_path, scheme):
+    seen = see(write_report(make_measurement(tmp_path / "scores")), scheme=scheme)
+    seen.page.emulate_media(media="print")
+    drawn = seen.page.locator(".chart svg text").evaluate_all(
+        "found => found.map(one => [one.getAttribute('fill'), getComputedStyle(one).fill, one.textContent])"
+    )
+    axes = {fill for asked, fill, _ in drawn if asked not in ("white", "#fff", "#ffffff")}
+    light = [fill for fill in axes if min(map(int, fill.removeprefix("rgb(").rstrip(")").split(","))) > 150]
+    assert light == []
+    inside = {fill for asked, fill, _ in drawn if asked in ("white", "#fff", "#ffffff")}
+    assert inside <= {"rgb(255, 255, 255)"}  # in dark squares, which are printed dark
 
 
 @pytest.mark.parametrize("name", STUDIES.names())
@@ -173,8 +198,39 @@ def test_hostile_text_runs_nothing_asks_for_nothing_and_breaks_nothing(hostile, 
     assert seen.page.locator("script").count() == 3
     assert seen.page.locator("img, iframe, object, embed").count() == 0
     assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
-    # The direction of what follows is not turned.
-    assert "How it was made" in seen.page.locator("footer h2").inner_text()
+    _is_read_from_left_to_right(seen.page, "footer h2")
+
+
+def _is_read_from_left_to_right(page, place):
+    """The direction of what follows hostile text is not turned: letters stand in the order in which they come."""
+    places = page.locator(place).first.evaluate("""element => {
+        const text = element.firstChild, range = document.createRange();
+        return [...text.textContent].map((_, number) => {
+            range.setStart(text, number); range.setEnd(text, number + 1);
+            return range.getBoundingClientRect().left;
+        });
+    }""")
+    assert len(places) > 5
+    assert places == sorted(places)
+
+
+@pytest.mark.parametrize("kind", ["study", "measurement"])
+def test_hostile_names_of_encoders_and_tasks_stay_text_on_other_pages(kind, see, tmp_path):
+    folder = make_study(tmp_path / "freeze", "freeze") if kind == "study" else make_measurement(tmp_path / "scores")
+    for file in ("tables.json", "study.json", "scores.json"):
+        if (folder / file).exists():
+            told = (folder / file).read_text()
+            for name, hostile in (('"tiny"', HOSTILE), ('"letters"', HOSTILE + LONG)):
+                told = told.replace(name, json.dumps(hostile))
+            (folder / file).write_text(told)
+    seen = see(write_report(folder), width=380)
+    assert "window.hacked" in seen.page.inner_text("body")  # it is there, as text
+    assert seen.page.evaluate("window.hacked") is None
+    assert [address for address in seen.asked if not address.startswith("file:")] == []
+    assert seen.said == []
+    assert seen.page.locator("img, iframe, object, embed").count() == 0
+    assert seen.page.evaluate("document.documentElement.scrollWidth") <= 380
+    _is_read_from_left_to_right(seen.page, "footer h2")
 
 
 def test_the_policy_stops_a_script_that_gets_in_all_the_same(run, see):

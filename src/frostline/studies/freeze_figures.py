@@ -42,7 +42,7 @@ def _lost(known: Sequence[Row]) -> str:
     gaps = [row["minus_full"] for row in halves if row is not None and row["minus_full"] is not None]
     if not gaps:
         return "Points above or below full tuning by the number of frozen layers"
-    return f"With half of the layers frozen, quality is {between(gaps, digits=1)} points from full tuning's"
+    return f"Freezing half of the layers changes quality by {between(gaps, digits=1)} points"
 
 
 def _shares(shares: Sequence[Row]) -> Figure:
