@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from frostline.charts import by
 from frostline.errors import OptionError
@@ -23,6 +23,9 @@ _RATES = (1e-5, 2e-5, 3e-5, 4e-5, 5e-5)
 
 def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
     chosen = [point for point in points if point["rate"] == "chosen"]
+    tasks = {task.name: task for task in ask.tasks}
+    full = grouped([point for point in chosen if point["frozen"] == 0], ("encoder", "task"))
+    learned = {case for case, mine in full.items() if is_informative(tasks[case[1]], mine)}
     return [
         quality_table(
             ask,
@@ -32,13 +35,13 @@ def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
             labels=("encoder", "task", "arm", "frozen"),
             more=lambda group: {"trainable": group[0].result.parameters.get("trainable")},
         ),
-        _shares(ask, chosen),
-        _mean_shares(ask, chosen),
+        _shares(ask, chosen, learned),
+        _mean_shares(ask, chosen, learned),
         _parameters(ask),
     ]
 
 
-def _shares(ask: Ask, points: Sequence[Measured]) -> Table:
+def _shares(ask: Ask, points: Sequence[Measured], learned: Collection[tuple[str, ...]]) -> Table:
     """How much of full tuning's quality each number of frozen layers keeps, by task."""
     tasks = {task.name: task for task in ask.tasks}
     depths = {encoder.name: encoder.depth for encoder in ask.encoders}
@@ -49,7 +52,7 @@ def _shares(ask: Ask, points: Sequence[Measured]) -> Table:
         found = _share(task, paired(group, full))
         if found is not None:
             records.append({"encoder": encoder, "layers": depths[encoder], "task": name, "frozen": frozen, **found,
-                            "informative": is_informative(task, full)})  # fmt: skip
+                            "informative": (encoder, name) in learned})  # fmt: skip
     notes = [
         "share_of_full: the mean over seeds divided by full tuning's; above_constant: the same of what lies above the "
         "best constant answer, which flatters chance less; seeds_low and seeds_high by Student's t, rows_low and "
@@ -90,7 +93,7 @@ def _operating_point(encoder: str, depth: int, shares: Sequence[Mapping[str, Cel
             "not learn)")  # fmt: skip
 
 
-def _mean_shares(ask: Ask, points: Sequence[Measured]) -> Table:
+def _mean_shares(ask: Ask, points: Sequence[Measured], learned: Collection[tuple[str, ...]]) -> Table:
     """The mean share over the tasks that full tuning learns, CoLA among them, of each seed."""
     tasks = {task.name: task for task in ask.tasks}
     by_case = grouped(points, ("encoder", "task", "frozen"))
@@ -99,9 +102,9 @@ def _mean_shares(ask: Ask, points: Sequence[Measured]) -> Table:
         raw: list[dict[int, float]] = []  # by task and seed, what each seed adds to the ratio of means
         above: list[dict[int, float]] = []
         for name, task in tasks.items():
-            full = by_case.get((encoder, name, 0), [])
-            pairs = paired(by_case.get((encoder, name, frozen), []), full)
-            if pairs and is_informative(task, full):
+            pairs = paired(by_case.get((encoder, name, frozen), []), by_case.get((encoder, name, 0), []))
+            # What has no share: a metric that falls as quality rises, such as a squared error.
+            if (encoder, name) in learned and sum(quality(other, task) for _, other in pairs) > 0:
                 raw.append(_ratios(task, pairs, above=0.0))
                 above.append(_ratios(task, pairs, above=majority(task)))
         records.append({"encoder": encoder, "frozen": frozen, "tasks": len(raw),
