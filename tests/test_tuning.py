@@ -161,7 +161,7 @@ def finish(process):
     assert process.returncode == 0
 
 
-@pytest.mark.parametrize("rates", ["", "1e-4,1e-3"])
+@pytest.mark.parametrize("rates", [pytest.param("", marks=pytest.mark.slow), "1e-4,1e-3"])
 def test_a_process_that_was_killed_goes_on_to_the_same_bits(folder, rows, tmp_path, rates):
     finish(start(folder, rows, tmp_path / "whole", rates=rates))
     for seconds in (0.0, 0.35):
