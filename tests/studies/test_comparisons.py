@@ -8,7 +8,7 @@ import pytest
 
 from frostline.runner.statistics import Difference, summarise
 from frostline.studies.comparisons import both_intervals, correct
-from frostline.studies.tables import best_constant, majority
+from frostline.studies.tables import best_constant, constant_quality
 
 
 def task_of(labels, metric, *, kind="classification"):
@@ -27,13 +27,13 @@ class _Rows:
 
 def test_the_best_constant_answer_is_the_most_frequent_one_where_rows_are_counted():
     assert best_constant(task_of([2, 0, 2, 1], "accuracy")) == 2
-    assert majority(task_of([2, 0, 2, 1], "accuracy")) == pytest.approx(50)
+    assert constant_quality(task_of([2, 0, 2, 1], "accuracy")) == pytest.approx(50)
 
 
 def test_with_f1_it_is_the_class_that_f1_is_about_however_rare():
     rare = task_of([0, 0, 0, 1], "f1")
     assert best_constant(rare) == 1  # always saying no has no F1 at all
-    assert majority(rare) == pytest.approx(100 * 2 * 0.25 * 1 / (0.25 + 1))
+    assert constant_quality(rare) == pytest.approx(100 * 2 * 0.25 * 1 / (0.25 + 1))
 
 
 def test_where_no_constant_answer_is_better_it_is_the_most_frequent_one():

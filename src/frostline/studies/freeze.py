@@ -14,7 +14,15 @@ from frostline.studies.comparisons import Pairs, paired
 from frostline.studies.freeze_figures import KEEPS, figures, most_frozen
 from frostline.studies.quality import quality_table
 from frostline.studies.released import frozen_by_prefix
-from frostline.studies.tables import DRAWS, grouped, is_informative, judged_split, majority, mean_with_ends, quality
+from frostline.studies.tables import (
+    DRAWS,
+    constant_quality,
+    grouped,
+    is_informative,
+    judged_split,
+    mean_with_ends,
+    quality,
+)
 from frostline.table import Cell, Table, table_of
 from frostline.tasks import Task
 
@@ -68,7 +76,7 @@ def _share(task: Task, pairs: Pairs) -> dict[str, Cell] | None:
     base = sum(full) / len(full) if full else 0.0
     if base <= 0:
         return None
-    constant = majority(task)
+    constant = constant_quality(task)
     seen: dict[str, Cell] = {"seeds": len(pairs), "share_of_full": sum(ours) / len(ours) / base}
     seen |= dict.fromkeys(("seeds_low", "seeds_high", "rows_low", "rows_high"))
     if len(pairs) > 1:
@@ -106,7 +114,7 @@ def _mean_shares(ask: Ask, points: Sequence[Measured], learned: Collection[tuple
             # What has no share: a metric that falls as quality rises, such as a squared error.
             if (encoder, name) in learned and sum(quality(other, task) for _, other in pairs) > 0:
                 raw.append(_ratios(task, pairs, above=0.0))
-                above.append(_ratios(task, pairs, above=majority(task)))
+                above.append(_ratios(task, pairs, above=constant_quality(task)))
         records.append({"encoder": encoder, "frozen": frozen, "tasks": len(raw),
                         **mean_with_ends("share_of_full", _over_tasks(raw)),
                         **mean_with_ends("above_constant", _over_tasks(above))})  # fmt: skip

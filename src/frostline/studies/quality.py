@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from frostline.studies.comparisons import correct, difference, non_inferior_note, paired
 from frostline.studies.tables import (
+    constant_note,
     grouped,
     is_informative,
     judged_split,
-    majority_note,
     most_frequent,
     quality,
     spread,
@@ -73,7 +73,7 @@ def quality_table(
         record["informative"] = fine.get(tuple(said[label] for label in case))
         records.append(record | dict(more(done) if more and done else {}))
     correct(records, case)
-    notes = [*(majority_note(task) for task in ask.tasks), non_inferior_note(ask.margin)]
+    notes = [*(constant_note(task) for task in ask.tasks), non_inferior_note(ask.margin)]
     return table_of(name, title, records, notes=notes)
 
 

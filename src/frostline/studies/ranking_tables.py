@@ -75,7 +75,7 @@ def tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
     """Ranks and how stable they are during fine-tuning, with other rows and heads, and between tasks."""
     done = [point for point in points if point.is_done]
     runs = grouped([point for point in done if point["arm"] == TUNING], ("encoder", "task"))
-    starts = grouped(starts_of(done), ("encoder", "task"))
+    starts = grouped(_starts_of(done), ("encoder", "task"))
     found = [
         table_of(
             "ranks",
@@ -105,7 +105,7 @@ def tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
             ],
         ),
     ]
-    between = [row for key, group in grouped(starts_of(done), ("encoder",)).items() for row in _between(key[0], group)]
+    between = [row for key, group in grouped(_starts_of(done), ("encoder",)).items() for row in _between(key[0], group)]
     if between:
         found.append(
             table_of(
@@ -122,7 +122,7 @@ def tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
     return found
 
 
-def starts_of(points: Sequence[Measured]) -> list[Measured]:
+def _starts_of(points: Sequence[Measured]) -> list[Measured]:
     """The rankings before any training."""
     return [point for point in points if point["arm"] == ROWS]
 

@@ -26,11 +26,11 @@ from frostline.studies import Ask, Measured, Point, study
 from frostline.studies.skip_figures import figures
 from frostline.studies.tables import (
     DRAWS,
+    constant_note,
     grouped,
     in_points,
     is_informative,
     judged_split,
-    majority_note,
     mean_with_ends,
     quality,
     spread,
@@ -139,7 +139,7 @@ def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
         informative = is_informative(task, done)
         layers += [said | record | {"informative": informative} for record in _layer_records(task, done, drops, depth)]
         halves += [said | record | {"informative": informative} for record in _half_records(drops, depth)]
-    notes = [majority_note(task) for task in ask.tasks]
+    notes = [constant_note(task) for task in ask.tasks]
     half = "upper spans lie within the upper half of the layers, lower ones within the lower half"
     return [
         table_of("spans", "Quality without the layers first to last, nothing trained", spans, notes=notes),

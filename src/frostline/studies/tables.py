@@ -61,16 +61,16 @@ def mean_with_ends(column: str, values: Sequence[float | None]) -> dict[str, Cel
     return {column: found.mean, f"{column}_low": found.low, f"{column}_high": found.high}
 
 
-def majority(task: Task) -> float:
+def constant_quality(task: Task) -> float:
     """What the best constant answer gives on the test rows, in points."""
     _, rows = judged_split(task)
     metric = METRICS[task.metrics[0]]
     return metric.gain * metric(rows.labels, [best_constant(task)] * len(rows))
 
 
-def majority_note(task: Task) -> str:
+def constant_note(task: Task) -> str:
     """What can be had without a model, in a sentence."""
-    return f"{task.name}: the best constant answer gives {majority(task):.1f} points of {task.metrics[0]}"
+    return f"{task.name}: the best constant answer gives {constant_quality(task):.1f} points of {task.metrics[0]}"
 
 
 def is_informative(task: Task, points: Sequence[Measured]) -> bool:

@@ -26,11 +26,11 @@ from frostline.studies.comparisons import both_intervals, non_inferior_note
 from frostline.studies.skip import outputs_without
 from frostline.studies.tables import (
     DRAWS,
+    constant_quality,
     grouped,
     in_points,
     is_informative,
     judged_split,
-    majority,
     quality,
     spread,
 )
@@ -213,7 +213,7 @@ def _over_rows(task: Task, done: Sequence[Measured], reads: Sequence[Mapping[str
 
 
 def _majority_record(task: Task) -> dict[str, Cell]:
-    return {"arm": "majority", "layer": None, "metric": task.metrics[0], "mean": majority(task)}
+    return {"arm": "majority", "layer": None, "metric": task.metrics[0], "mean": constant_quality(task)}
 
 
 def _summary(task: Task, done: Sequence[Measured], records: Sequence[Mapping[str, Cell]]) -> dict[str, Cell]:
