@@ -6,18 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
+from frostline.charts.theme import ROLES
 from frostline.table import cell_in_words
 
 if TYPE_CHECKING:
     from frostline.records import LayerScores, Plan
     from frostline.table import Table
 
-_ROLES = {
-    "tuned": "background:#d55e00;color:#1c0d02",
-    "frozen": "background:#9cc9e8;color:#0d1c26",
-    "dropped": "border:1px dashed #625d56;color:#625d56;text-decoration:line-through",
-    "head": "background:#33312e;color:#fff;width:70%",
-}
+_MORE = {"dropped": ";border:1px dashed;text-decoration:line-through", "head": ";width:70%"}
+_ROLES = {name: f"background:{role.fill};color:{role.ink}{_MORE.get(name, '')}" for name, role in ROLES.items()}
 _MOST_ROWS = 60
 _LONGEST = 200  # characters of a cell
 

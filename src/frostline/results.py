@@ -34,7 +34,7 @@ def read_tables(folder: Path) -> list[Table]:
 
 def read_trials(folder: Path) -> Table:
     """Every trial of the folder's store, a row each."""
-    with Store(_check(folder)) as store:
+    with Store(_check(folder), for_reading=True) as store:
         records = [_record(spec, result) for spec, result in store]
     return table_of("trials", f"{len(records)} trials", records)
 
@@ -46,7 +46,7 @@ def write_trials(folder: Path, path: Path) -> int:
     """
     check_file(path, "--export", (".csv", ".json", ".parquet"))
     if path.suffix == ".json":
-        with Store(_check(folder)) as store:
+        with Store(_check(folder), for_reading=True) as store:
             whole = [{"id": spec.id, **spec.to_json(), "result": result.to_json()} for spec, result in store]
         write_json(path, whole)
         return len(whole)

@@ -5,7 +5,11 @@ from __future__ import annotations
 import pytest
 from tests.report.report_tools import some_scores
 
+from frostline.charts.theme import ROLES
 from frostline.errors import OptionError
+from frostline.notebook import layer_stack
+from frostline.records import Plan
+from frostline.report.page import Page
 from frostline.report.printed import drawn, print_figures
 from frostline.report.score_figures import score_figures
 
@@ -45,3 +49,16 @@ def test_a_file_in_place_of_the_folder_is_refused(tmp_path):
     with pytest.raises(OptionError, match="is a file"):
         list(print_figures(score_figures(some_scores()), tmp_path / "figures"))
     assert (tmp_path / "figures").read_text() == "mine"
+
+
+def test_the_drawing_of_the_layers_is_printed_too(tmp_path):
+    stack = layer_stack(Plan.span(3, 4, 5), 6)
+    page = Page(kind="run", title="a run", stack=stack, answer="layers 3 and 4")
+    (figure,) = page.printable
+    (path,) = print_figures(page.printable, tmp_path, form="svg")
+    drawn_as = path.read_text()
+    for part in stack:
+        assert part["name"] in figure.alt
+        assert part["name"] in drawn_as
+    assert drawn_as.count(ROLES["tuned"].fill) >= 2
+    assert [row["role"] for row in figure.rows] == [part["role"] for part in stack]

@@ -321,3 +321,45 @@ def test_a_second_reader_sees_finished_trials_and_no_others(path):
         assert reader.get(numbered(2)) is None
         writer._file.execute("COMMIT")
         assert reader.get(numbered(2)) == RESULT
+
+
+# Reading only --------------------------------------------------------------------------------------------------------
+
+
+def test_reading_changes_nothing_and_leaves_nothing_beside_the_file(path):
+    with Store(path) as store:
+        store.put(numbered(1), RESULT)
+    before = path.read_bytes()
+    with Store(path, for_reading=True) as store:
+        assert list(store) == [(numbered(1), RESULT)]
+        assert [one.name for one in path.parent.iterdir()] == [path.name]
+        with pytest.raises(sqlite3.OperationalError, match="readonly"):
+            store.put(numbered(2), RESULT)
+    assert path.read_bytes() == before
+
+
+def test_what_is_read_while_another_process_writes_is_what_was_finished(path):
+    with Store(path) as writer:
+        writer.put(numbered(1), RESULT)
+        with Store(path, for_reading=True) as reader:
+            assert len(reader) == 1
+            writer.put(numbered(2), RESULT)
+            assert len(reader) == 2
+
+
+def test_a_store_of_the_first_format_is_read_as_it_is(path):
+    write_old_store(path, [(json.dumps(OLD_SPEC), json.dumps(OLD_RESULT))])
+    before = path.read_bytes()
+    with Store(path, for_reading=True) as store:
+        assert store.get(TrialSpec.from_json(OLD_SPEC)) is None  # its id is an older one
+        assert [spec for spec, _ in store] == [TrialSpec.from_json(OLD_SPEC)]
+    assert path.read_bytes() == before
+
+
+def test_reading_what_is_no_store_is_one_line(path):
+    path.write_text("my thesis, " * 1000)
+    with pytest.raises(UserError, match=r"is no store of trials \(file is not a database\)"):
+        Store(path, for_reading=True)
+    with pytest.raises(UserError, match="is no store of trials"):
+        Store(path.with_name("missing.sqlite"), for_reading=True)
+    assert not path.with_name("missing.sqlite").exists()

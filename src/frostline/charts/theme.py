@@ -6,7 +6,7 @@ The colours are Okabe and Ito's, made to be told apart with the common kinds of 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 BLUE, ORANGE, GREEN, PINK, YELLOW, SKY, RED = (
     "#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d8c92f", "#56b4e9", "#d55e00",
@@ -21,6 +21,20 @@ DIVERGING = "blueorange"
 _FAMILIES = {
     "bert": BLUE, "roberta": RED, "electra": GREEN, "albert": PINK, "distilbert": SKY, "mpnet": ORANGE,
     "deberta": YELLOW, "deberta-v2": YELLOW, "modernbert": VIOLET, "xlm-roberta": "#8c2d04",
+}  # fmt: skip
+
+
+class Role(NamedTuple):
+    """How a part of an encoder is drawn after what a plan does with it."""
+
+    fill: str
+    ink: str
+    edge: str
+
+
+ROLES = {
+    "tuned": Role(RED, "#1c0d02", RED), "frozen": Role("#9cc9e8", "#0d1c26", "#9cc9e8"),
+    "dropped": Role("transparent", GREY, GREY), "head": Role("#33312e", "#ffffff", GREY),
 }  # fmt: skip
 
 _LETTERS = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"

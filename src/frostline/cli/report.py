@@ -59,7 +59,7 @@ def command(
         path = write_report(folder, output)
         printed = []
         if figures is not None:
-            drawn = page_of(open_folder(folder)).figures
+            drawn = page_of(open_folder(folder)).printable
             for number, one in enumerate(print_figures(drawn, figures, form=form, scheme=theme, titles=titles), 1):
                 printed.append(one)
                 tell("figures", number, len(drawn))

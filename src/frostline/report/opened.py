@@ -72,7 +72,7 @@ class Opened:
         path = self.folder / STORE
         if not path.is_file():
             return []
-        with Store(path) as store:
+        with Store(path, for_reading=True) as store:
             return list(store)
 
     @cached_property
@@ -81,7 +81,7 @@ class Opened:
         path = self.folder / STORE
         if not path.is_file():
             return 0
-        with Store(path) as store:
+        with Store(path, for_reading=True) as store:
             return len(store)
 
     @cached_property
@@ -90,7 +90,7 @@ class Opened:
         path = self.folder / STORE
         if not path.is_file():
             return []
-        with Store(path) as store:
+        with Store(path, for_reading=True) as store:
             return store.failures()
 
     @cached_property

@@ -17,6 +17,7 @@ from typing import Any
 
 from frostline.charts import Figure
 from frostline.charts.theme import config
+from frostline.report.stack_figure import stack_figure
 from frostline.table import Table, cell_in_words
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -86,6 +87,11 @@ class Page:
     def figures(self) -> list[Figure]:
         """All figures, in the order in which they stand."""
         return [figure for section in self.sections for figure in section.figures]
+
+    @property
+    def printable(self) -> list[Figure]:
+        """All figures, and the drawing of the layers as one."""
+        return [*([stack_figure(self.stack, self.answer)] if self.stack else []), *self.figures]
 
 
 def render(page: Page, *, state: str | None = None) -> str:

@@ -26,20 +26,17 @@ CREATE TABLE IF NOT EXISTS trials (
 class Store:
     """Finished trials by their id. One process writes; any may read."""
 
-    def __init__(self, path: Path) -> None:
-        """Open the file, or make it."""
+    def __init__(self, path: Path, *, for_reading: bool = False) -> None:
+        """Open the file.
+
+        Args:
+            path: of the file.
+            for_reading: change nothing, also where nothing could be changed; the file must be there. Else it is made
+                where it is not, and written anew where it is of an older format.
+        """
         self.path = path
-        path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            self._file = sqlite3.connect(path, isolation_level=None)
-            self._file.execute("PRAGMA journal_mode = WAL")
-            self._file.execute("PRAGMA synchronous = FULL")  # what is recorded survives a power cut
-            self._file.executescript(_TABLES)
-            (known,) = self._file.execute("SELECT max(format) FROM about").fetchone()
-            if known is None:
-                self._file.execute("INSERT INTO about VALUES (?)", (FORMAT,))
-            elif known < FORMAT:
-                self._migrate()
+            known = self._open_for_reading() if for_reading else self._open()
         except sqlite3.Error as error:
             if _is_full(error):
                 raise _full(path) from None
@@ -47,6 +44,33 @@ class Store:
         if known is not None and known > FORMAT:
             self.close()
             raise UserError(f"{path}: was written by a newer Frostline (format {known}); update this one")
+
+    def _open(self) -> int | None:
+        """The format that the file had; None of a new one."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = sqlite3.connect(self.path, isolation_level=None)
+        self._file.execute("PRAGMA journal_mode = WAL")
+        self._file.execute("PRAGMA synchronous = FULL")  # what is recorded survives a power cut
+        self._file.executescript(_TABLES)
+        known = self._format()
+        if known is None:
+            self._file.execute("INSERT INTO about VALUES (?)", (FORMAT,))
+        elif known < FORMAT:
+            self._migrate()
+        return known
+
+    def _open_for_reading(self) -> int | None:
+        """The format of the file, of which every older one can be read as it is."""
+        # Without a log beside it nobody has the file open: it is read without the two files that SQLite would make
+        # there, which a folder that cannot be written to has no place for.
+        is_closed = not self.path.with_name(f"{self.path.name}-wal").exists()
+        address = self.path.absolute().as_uri() + ("?mode=ro&immutable=1" if is_closed else "")
+        self._file = sqlite3.connect(address, uri=True, isolation_level=None)
+        return self._format()
+
+    def _format(self) -> int | None:
+        (known,) = self._file.execute("SELECT max(format) FROM about").fetchone()
+        return None if known is None else int(known)
 
     def _migrate(self) -> None:
         """Write every trial as it would be written now, all of them or, if that is interrupted, none."""

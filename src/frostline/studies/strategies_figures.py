@@ -48,7 +48,11 @@ def _kind(arm: str) -> str:
 
 def _by_layers(rows: Sequence[Row], plans: Sequence[Row]) -> Figure:
     placed = sorted((row for row in plans if row["layers"] is not None), key=_order)
-    drawn, notes = cut_intervals(placed, "mean", "low", "high")
+    cut, notes = cut_intervals(placed, "mean", "low", "high")
+    drawn = [{**row, "best": None} for row in cut]
+    for _, column in by(drawn, "panel", "layers"):
+        best = max(column, key=lambda row: row["mean"])
+        drawn[drawn.index(best)]["best"] = _plans(best)
     levels = [{"level": row["mean"], "name": "all", "panel": row["panel"]} for row in rows if row["arm"] == "full"]
     return Figure(
         name="layers",
@@ -56,10 +60,11 @@ def _by_layers(rows: Sequence[Row], plans: Sequence[Row]) -> Figure:
         alt="Points of quality over the number of tuned layers, plans around the best layer in warm colours and "
         "baselines in cold ones, with 95% intervals over seeds and a line at full fine-tuning",
         spec=beside(drawn, "layers", "mean", x_title="tuned layers", y_title="quality in points", colour="kind",
-                   colours=_COLOURS, interval=("shown_low", "shown_high"), panel="panel", levels=levels),
+                   colours=_COLOURS, interval=("shown_low", "shown_high"), panel="panel", label="best", levels=levels),
         rows=tuple(drawn),
         paper="paper 1, figures 4, 5 and 10",
-        notes=(*notes, *set_aside(plans)),
+        notes=("named is the best plan of each number of layers; the figure that follows names them all", *notes,
+               *set_aside(plans)),
     )  # fmt: skip
 
 
@@ -108,8 +113,13 @@ def _against_full(results: Results, plans: Sequence[Row]) -> Figure:
 
 
 def _name(row: Row) -> str:
+    return row["arm"] if ";" in str(row["plans"]) else f"{row['arm']} {row['plans']}"
+
+
+def _plans(row: Row) -> str:
+    """The plan, as short as it can be said; the kind of arm where seeds have plans of their own."""
     plans = str(row["plans"])
-    return row["arm"] if ";" in plans else f"{row['arm']} {plans}"
+    return str(row["arm"]).split("-")[0] if ";" in plans else plans.replace(" ", "").strip("()")
 
 
 # Quality by cost -----------------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from frostline.charts.draw.parts import (
 from frostline.charts.theme import CATEGORIES, GREY
 
 _ENOUGH_TO_SMOOTH = 5  # values; of fewer, a smooth shape would be invented
+_WIDE = 6  # columns that names across have room over
 _STEPS = 40  # of the outline of a distribution
 
 
@@ -223,11 +224,13 @@ def beside(
     colours: Mapping[str, str] | None = None,
     interval: tuple[str, str] | None = None,
     panel: str | None = None,
+    label: str | None = None,
     levels: Sequence[Row] = (),
 ) -> dict[str, Any]:
     """Points with whiskers for few whole numbers, those of each number side by side; arguments as of `lines`.
 
-    For more groups than bands could be told apart; each panel has a vertical axis of its own.
+    For more groups than bands could be told apart; each panel has a vertical axis of its own. `label` is the column of
+    names that stand over their points: for one point of each number at most, or they would overlap.
     """
     import altair as alt
 
@@ -246,4 +249,14 @@ def beside(
     points = base.mark_point(filled=True, size=70, opacity=1)
     shape = shape_of(rows, colour, colour_title)
     parts.append(points.encode(y=height, tooltip=tooltips(rows), shape=shape, **hue))
+    if label is not None:
+        named = base.transform_filter(f"isValid(datum.{label})")
+        # Upright where columns are too narrow for a name across.
+        is_narrow = len(values_of(rows, x)) > _WIDE
+        text = (
+            named.mark_text(fontSize=10, angle=270, align="left", dx=8)
+            if is_narrow
+            else named.mark_text(fontSize=10, dy=-10)
+        )
+        parts.append(text.encode(y=f"{interval[1] if interval else y}:Q", text=f"{label}:N"))
     return as_spec(arranged(parts, rows, levels, panel, independent=True))

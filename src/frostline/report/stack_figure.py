@@ -1,0 +1,51 @@
+"""The drawing of the layers as a figure for papers and slides; on the page it is drawn without a chart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from frostline.charts import Figure
+from frostline.charts.draw import as_spec
+from frostline.charts.theme import ROLES
+
+_LINE, _WIDTH = 26, 220
+
+
+def stack_figure(parts: Sequence[Mapping[str, str]], title: str) -> Figure:
+    """Boxes one over the other, from the head down to the embeddings, each with its role in colour and in words.
+
+    Args:
+        parts: names and roles from the top down, as `notebook.layer_stack` gives them.
+        title: what was chosen.
+    """
+    import altair as alt
+
+    rows = [
+        {"place": place, "part": part["name"], "role": part["role"], "said": _said(part)}
+        for place, part in enumerate(parts)
+    ]
+    known = list(dict.fromkeys(row["role"] for row in rows))
+    fills = alt.Scale(domain=known, range=[ROLES[role].fill for role in known])
+    inks = alt.Scale(domain=known, range=[ROLES[role].ink for role in known])
+    edges = alt.Scale(domain=known, range=[ROLES[role].edge for role in known])
+    base = alt.Chart(alt.Data(values=rows)).encode(y=alt.Y("place:O", axis=None, scale=alt.Scale(paddingInner=0.12)))
+    boxes = base.mark_bar(cornerRadius=3).encode(
+        x=alt.value(0), x2=alt.value(_WIDTH), color=alt.Color("role:N", scale=fills, legend=None),
+        stroke=alt.Stroke("role:N", scale=edges, legend=None),
+        strokeDash=alt.condition("datum.role === 'dropped'", alt.value([4, 3]), alt.value([1, 0])),
+    )  # fmt: skip
+    words = base.mark_text(align="left", fontSize=12).encode(
+        x=alt.value(10), text="said:N", color=alt.Color("role:N", scale=inks, legend=None)
+    )
+    chart = alt.layer(boxes, words).resolve_scale(color="independent")
+    return Figure(
+        name="stack",
+        title=title,
+        alt="The layers of the encoder from the top down: " + ", ".join(row["said"] for row in rows),
+        spec=as_spec(chart.properties(width=_WIDTH, height=_LINE * len(rows))),
+        rows=tuple(rows),
+    )
+
+
+def _said(part: Mapping[str, str]) -> str:
+    return part["name"] if part["name"] == part["role"] else f"{part['name']} · {part['role']}"
