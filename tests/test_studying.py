@@ -243,6 +243,18 @@ def test_it_says_how_many_trials_and_how_long_before_it_starts(finished, tmp_pat
     assert " to " in said[0].split("about ")[1]
 
 
+def test_a_dry_run_says_so_and_runs_nothing_and_the_study_goes_on_from_it(finished, tmp_path):
+    done, folder = finished
+    said = []
+    given = {"encoders": [str(folder / "tiny")], "tasks": [str(folder / "letters.csv")]}
+    found = run_quickly("freeze", tmp_path, estimate=True, dry_run=True, announce=said.append, **given)
+    assert said[0].startswith("2 of 2 trials to run, 4 will follow from their results: about ")
+    assert (found.points, found.tables) == ((), ())
+    assert len(read_trials(found.folder).rows) == 0
+    assert read_tables(found.folder) == []
+    assert run_quickly("freeze", tmp_path, **given).tables == done.tables
+
+
 # Results -------------------------------------------------------------------------------------------------------------
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import os
 import shutil
 import socket
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from typing import Any
 from frostline import folders
 from frostline.checkpoint import load_encoder
 from frostline.encoder import Encoder
-from frostline.errors import DataError, OptionError, UserError
+from frostline.errors import DataError, OptionError
 from frostline.measurement import measure
 from frostline.records import LayerScores, Recipe, TrialResult, TrialSpec
 from frostline.results import STORE
@@ -30,12 +29,12 @@ from frostline.runner.materials import Bench, Materials
 from frostline.runner.store import Store
 from frostline.studies import STUDIES, Ask, Measured, Point, Study
 from frostline.studies.tables import notes_on_all
+from frostline.study_folder import agree, check_folder, claimed
 from frostline.table import Table
 from frostline.tasks import Task, load_task, sample
 from frostline.workshop import Workshop
 
-SPECIFICATION, TABLES, SCORES, TRIALS, _LOCK = "study.json", "tables", "scores", "trials", ".lock"
-PROGRESS = "progress.json"
+TABLES, SCORES, TRIALS, PROGRESS = "tables", "scores", "trials", "progress.json"
 QUICK_ROWS = 300
 Progress = Callable[[int, int, TrialSpec | None, TrialResult | None], None]  # done, of how many, which, its result
 
@@ -86,6 +85,7 @@ def study(
     cache: bool = True,
     device: str = "cpu",
     estimate: bool = True,
+    dry_run: bool = False,
     announce: Callable[[str], None] | None = None,
     progress: Progress | None = None,
 ) -> Studied:
@@ -110,6 +110,7 @@ def study(
         cache: keep frozen states on disk.
         device: where to compute.
         estimate: time a few steps first, to say how long it will take.
+        dry_run: say how many trials there are and how long they will take, and stop; there are no tables then.
         announce: told what happens, a line each.
         progress: told of every trial.
     """
@@ -126,7 +127,7 @@ def study(
     if workers < (0 if executor is not None else 1):
         raise OptionError(f"--workers {workers}: must be 1 or more")
     folder = Path(output) if output is not None else Path(f"frostline-study-{name}")
-    _check_folder(folder)
+    check_folder(folder)
     base = Recipe(**{"threads": 1, **chosen.recipe, **(chosen.quick_recipe if quick else {}), **(recipe or {})})
     wanted = tuple(tasks) or (chosen.quick_tasks if quick else chosen.tasks)
     loaded_tasks = [_task(one, protocol=protocol, data_dir=data_dir, quick=quick) for one in wanted]
@@ -153,6 +154,7 @@ def study(
         given=frozenset([*(recipe or {}), *(["seeds"] if quick or seeds is not None else [])]),
         workers=workers,
         estimate=estimate,
+        dry_run=dry_run,
         tell=tell,
         progress=progress or (lambda done, total, spec, result: None),
     )
@@ -163,8 +165,9 @@ def study(
         runs = Here(Bench(materials=materials, encoders={one.revision: one for one in loaded}))
     else:
         runs = Processes(materials, workers)
-    with _claimed(folder), contextlib.closing(runs):
-        going.check_specification()
+    families = {encoder.name: encoder.family.name for encoder in loaded}  # for the colours of figures
+    with claimed(folder), contextlib.closing(runs):
+        agree(folder, going.specification(), defaults=chosen.defaults, aside={"families": families})
         return going.all(runs, retry_failed=retry_failed)
 
 
@@ -184,12 +187,13 @@ class _Going:
     given: frozenset[str]
     workers: int
     estimate: bool
+    dry_run: bool
     tell: Callable[[str], None]
     progress: Progress
 
-    def check_specification(self) -> None:
-        """Take down what is asked, or refuse a folder in which something else was."""
-        mine = {
+    def specification(self) -> dict[str, Any]:
+        """What is asked."""
+        return {
             "study": self.study.name,
             "encoders": {encoder.name: encoder.revision for encoder in self.encoders},
             "tasks": {task.name: [task.fingerprint, *task.metrics] for task in self.tasks},
@@ -198,29 +202,6 @@ class _Going:
             "options": dict(self.options),
             "recipe": self.recipe.to_json(),
         }
-        place = self.folder / SPECIFICATION
-        if place.exists():
-            theirs = json.loads(place.read_text(encoding="utf-8"))
-            # What there was no option for when the folder was made was as it still is unless it is set.
-            theirs["options"] = {**self.study.defaults, **theirs.get("options", {})}
-            theirs["recipe"] = {**Recipe().to_json(), **theirs.get("recipe", {})}
-            differences = _differences(theirs, mine)
-            if differences and self._has_trials():
-                raise OptionError(
-                    f"{self.folder}: holds a study with another specification: {'; '.join(differences)}; "
-                    "give the same, or another --output"
-                )
-            if not differences:
-                return
-        families = {encoder.name: encoder.family.name for encoder in self.encoders}
-        folders.write_json(place, {**mine, "families": families})  # for the colours of figures
-
-    def _has_trials(self) -> bool:
-        """Whether there is anything to lose: a study that was refused or stopped before its first trial has nothing."""
-        if not (self.folder / STORE).exists():
-            return False
-        with Store(self.folder / STORE) as store:
-            return len(store) > 0
 
     def all(self, executor: Executor, *, retry_failed: bool) -> Studied:
         """Everything, from the first trial that is missing to the tables."""
@@ -244,7 +225,10 @@ class _Going:
                 missing = [spec for spec in specs.values() if _is_missing(store.get(spec), again)]
                 if not missing:
                     break
-                self._run(store, missing, len(specs), executor, self._later(ask, specs))
+                self._tell_what_is_to_come(missing, len(specs), self._later(ask, specs))
+                if self.dry_run:
+                    return Studied(name=self.study.name, folder=self.folder, points=(), tables=(), failed=())
+                self._run(store, missing, len(specs), executor)
                 retried = True
             measured = tuple(_measured(point, store) for point in points)
             more = notes_on_all(ask, measured)
@@ -270,18 +254,13 @@ class _Going:
         found = {point.spec.id: point.spec for point in self.study.trials(replace(ask, known=known), **self.options)}
         return [spec for name, spec in found.items() if name not in now]
 
-    def _run(
-        self,
-        store: Store,
-        missing: Sequence[TrialSpec],
-        total: int,
-        executor: Executor,
-        later: Sequence[TrialSpec],
-    ) -> None:
-        done = total - len(missing)
-        started, before = time.monotonic(), done
+    def _tell_what_is_to_come(self, missing: Sequence[TrialSpec], total: int, later: Sequence[TrialSpec]) -> None:
         follow = f", {len(later)} will follow from their results" if later else ""
         self.tell(f"{len(missing)} of {total} trials to run{follow}{self._expected([*missing, *later])}")
+
+    def _run(self, store: Store, missing: Sequence[TrialSpec], total: int, executor: Executor) -> None:
+        done = total - len(missing)
+        started, before = time.monotonic(), done
         self.progress(done, total, None, None)
         mine = {"process": os.getpid(), "host": socket.gethostname()}  # whoever watches can see that it is gone
         folders.write_json(self.folder / PROGRESS, {"done": done, "total": total, "seconds_left": None, **mine})
@@ -370,45 +349,3 @@ def _refuse_twins(names: Sequence[str], what: str) -> None:
     for name in names:
         if names.count(name) > 1:
             raise OptionError(f"{what} {name}: there are two of that name; give one of them, or rename its file")
-
-
-def _differences(theirs: Mapping[str, Any], mine: Mapping[str, Any]) -> list[str]:
-    """What differs, field by field, in words."""
-    found = []
-    for key in mine:
-        one, other = theirs.get(key), mine[key]
-        if isinstance(one, Mapping) and isinstance(other, Mapping):
-            for inner in dict.fromkeys([*one, *other]):
-                if one.get(inner) != other.get(inner):
-                    found.append(f"{key} {inner} {_shown(one.get(inner))} there, {_shown(other.get(inner))} here")
-        elif one != other:
-            found.append(f"{key} {_shown(one)} there, {_shown(other)} here")
-    return found
-
-
-def _shown(value: Any) -> str:
-    text = json.dumps(value) if value is not None else "none"
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-def _check_folder(folder: Path) -> None:
-    """Refuse what is no study's folder, and not empty."""
-    if folder.exists() and not folder.is_dir():
-        raise OptionError(f"{folder}: is a file; give another --output")
-    is_study = (folder / SPECIFICATION).exists() or not folder.exists()
-    # Names with a dot are a lock's, or a file's that was being written when a study was killed.
-    if not is_study and any(not one.name.startswith(".") for one in folder.iterdir()):
-        raise OptionError(f"{folder}: is no study's folder, and not empty; give another --output")
-
-
-@contextlib.contextmanager
-def _claimed(folder: Path) -> Iterator[None]:
-    """Hold the folder as the one process that writes in it."""
-    _check_folder(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / _LOCK).open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise UserError(f"{folder}: another process is running this study; wait for it, or stop it first") from None
-        yield

@@ -152,3 +152,15 @@ def test_a_table_says_once_what_is_the_same_in_all_rows_and_joins_the_ends_of_in
         "half 70 -1.5 to 2",
     ]
     assert lines[5] == "note: a note"
+
+
+def test_a_dry_run_says_the_cost_and_starts_nothing(made, tmp_path, capsys):
+    encoder, data = made
+    given = ["study", "freeze", "--quick", "--encoder", encoder, "--tasks", data, "--seeds", "1", "--dry-run",
+             "--output", str(tmp_path / "study")]  # fmt: skip
+    assert run(given) == 0
+    said = capsys.readouterr().out
+    assert "1 of 1 trials to run, 2 will follow from their results: about" in said
+    assert "nothing was run; the same command without --dry-run starts" in said
+    assert run([*given, "--json"]) == 2
+    assert "--dry-run: says a line and no tables" in capsys.readouterr().err

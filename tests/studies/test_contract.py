@@ -38,6 +38,11 @@ def test_every_trial_says_what_it_stands_for(studied):
         json.dumps(dict(point.labels))
 
 
+def test_every_trial_says_how_long_it_took(studied):
+    for point in studied.points:
+        assert sum(point.result.seconds.values()) > 0
+
+
 def test_its_tables_have_rows_and_lie_in_the_folder(studied):
     assert studied.tables
     for table in studied.tables:

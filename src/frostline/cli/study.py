@@ -82,6 +82,9 @@ def command(
     estimate: Annotated[
         bool, typer.Option("--estimate/--no-estimate", help="Time a few steps first, to say how long it will take.")
     ] = True,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say how many trials there are and how long they take, and stop.")
+    ] = False,
     as_json: options.Json = False,
 ) -> None:
     """Rerun one of the papers' experiments: many trials, recorded one by one, and tables with intervals.
@@ -102,6 +105,8 @@ def command(
         raise OptionError(
             "--cpus-per-trial and --gpus-per-trial: are for --on ray or an address; say --device for here"
         )
+    if dry_run and as_json:
+        raise OptionError("--dry-run: says a line and no tables; leave --json away")
     if on is not None and workers is not None:
         raise OptionError("--workers: is for processes on this machine; with --on, --cpus-per-trial says how many fit")
     place = use_device(device, threads=None)
@@ -138,12 +143,16 @@ def command(
                 device=str(place),
                 retry_failed=retry_failed,
                 cache=cache,
-                estimate=estimate,
+                estimate=estimate or dry_run,
+                dry_run=dry_run,
                 announce=(lambda line: None) if as_json else screen.say,
                 progress=progress,
             )
         except KeyboardInterrupt:
             raise Interrupted("interrupted; the same command goes on with the study") from None
+    if dry_run and not found.points:
+        screen.say("nothing was run; the same command without --dry-run starts")
+        return
     if as_json:
         screen.print_json(_as_json(found))
     else:

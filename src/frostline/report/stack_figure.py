@@ -24,7 +24,7 @@ def stack_figure(parts: Sequence[Mapping[str, str]], title: str) -> Figure:
         {"place": place, "part": part["name"], "role": part["role"], "said": _said(part)}
         for place, part in enumerate(parts)
     ]
-    known = list(dict.fromkeys(row["role"] for row in rows))
+    known = list(dict.fromkeys(part["role"] for part in parts))
     fills = alt.Scale(domain=known, range=[ROLES[role].fill for role in known])
     inks = alt.Scale(domain=known, range=[ROLES[role].ink for role in known])
     edges = alt.Scale(domain=known, range=[ROLES[role].edge for role in known])
@@ -41,7 +41,7 @@ def stack_figure(parts: Sequence[Mapping[str, str]], title: str) -> Figure:
     return Figure(
         name="stack",
         title=title,
-        alt="The layers of the encoder from the top down: " + ", ".join(row["said"] for row in rows),
+        alt="The layers of the encoder from the top down: " + ", ".join(map(_said, parts)),
         spec=as_spec(chart.properties(width=_WIDTH, height=_LINE * len(rows))),
         rows=tuple(rows),
     )

@@ -6,6 +6,7 @@ python -m frostline.report.studies_page PAGE FOLDER           draws the figures 
 
 from __future__ import annotations
 
+import json
 import sys
 import textwrap
 from pathlib import Path
@@ -18,6 +19,7 @@ from frostline.studies import STUDIES, Study
 
 MARK = "<!-- from here on written by `make docs` -->"
 _IMAGES = "images/studies"
+_EXAMPLES = f"{_IMAGES}/examples.json"
 
 
 def studies_markdown(docs: Path) -> str:
@@ -46,11 +48,13 @@ def _section(study: Study, docs: Path) -> str:
         f"options {options}.",
         f"With `--quick`: {', '.join(study.quick_tasks)}; {_seeds(study.quick_seeds)}{differs}; options {quick}.",
     ]
-    image = f"{_IMAGES}/{study.name}.svg"
     shown = []
-    if (docs / image).is_file():
-        shown = [f"What `frostline study {study.name} --quick` drew on the embedded encoder and data:", "",
-                 f"![A figure of the study {study.name}]({image})", ""]  # fmt: skip
+    if (docs / _EXAMPLES).is_file():
+        told = json.loads((docs / _EXAMPLES).read_text(encoding="utf-8")).get(study.name)
+        if told:
+            took = f"{told['trials']} trials in {told['seconds']:,} seconds on one core"
+            shown = [f"An example, what `frostline study {study.name} --quick` drew on the embedded encoder and data "
+                     f"({took}):", "", f"![{told['alt']}]({_IMAGES}/{study.name}.svg)", ""]  # fmt: skip
     parts = [f"## {study.name}", "", study.question, "", about, "", *(f"- {fact}" for fact in facts), "", *shown]
     return "\n".join(parts)
 
@@ -60,14 +64,19 @@ def _seeds(count: int) -> str:
 
 
 def draw_examples(folder: Path, docs: Path) -> None:
-    """Write the first figure of every study that lies in the folder under its own name."""
-    place = docs / _IMAGES
-    place.mkdir(parents=True, exist_ok=True)
+    """Write the first figure of every study that lies in the folder under its own name, and what is said of it."""
+    place = docs / _EXAMPLES
+    place.parent.mkdir(parents=True, exist_ok=True)
+    told = json.loads(place.read_text(encoding="utf-8")) if place.is_file() else {}
     for name in STUDIES.names():
         if (folder / name / "tables.json").is_file():
-            figures = page_of(open_folder(folder / name)).figures
+            opened = open_folder(folder / name)
+            figures = page_of(opened).figures
             if figures:
-                (place / f"{name}.svg").write_bytes(drawn(figures[0], form="svg"))
+                (place.parent / f"{name}.svg").write_bytes(drawn(figures[0], form="svg"))
+                seconds = sum(sum(result.seconds.values()) for _, result in opened.trials)
+                told[name] = {"alt": figures[0].alt, "trials": len(opened.trials), "seconds": round(seconds)}
+    place.write_text(json.dumps(told, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def write(path: Path) -> None:

@@ -49,10 +49,8 @@ def _kind(arm: str) -> str:
 def _by_layers(rows: Sequence[Row], plans: Sequence[Row]) -> Figure:
     placed = sorted((row for row in plans if row["layers"] is not None), key=_order)
     cut, notes = cut_intervals(placed, "mean", "low", "high")
-    drawn = [{**row, "best": None} for row in cut]
-    for _, column in by(drawn, "panel", "layers"):
-        best = max(column, key=lambda row: row["mean"])
-        drawn[drawn.index(best)]["best"] = _plans(best)
+    best = {id(max(column, key=lambda row: row["mean"])) for _, column in by(cut, "panel", "layers")}
+    drawn = [{**row, "best": _plans(row) if id(row) in best else None} for row in cut]
     levels = [{"level": row["mean"], "name": "all", "panel": row["panel"]} for row in rows if row["arm"] == "full"]
     return Figure(
         name="layers",

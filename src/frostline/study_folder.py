@@ -1,0 +1,94 @@
+"""The folder of a study: one process writes in it, and what was asked in it stays what is asked."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from frostline import folders
+from frostline.errors import OptionError, UserError
+from frostline.records import Recipe
+from frostline.results import STORE
+from frostline.runner.store import Store
+
+SPECIFICATION, _LOCK = "study.json", ".lock"
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse what is no study's folder, and not empty."""
+    if folder.exists() and not folder.is_dir():
+        raise OptionError(f"{folder}: is a file; give another --output")
+    is_study = (folder / SPECIFICATION).exists() or not folder.exists()
+    # Names with a dot are a lock's, or a file's that was being written when a study was killed.
+    if not is_study and any(not one.name.startswith(".") for one in folder.iterdir()):
+        raise OptionError(f"{folder}: is no study's folder, and not empty; give another --output")
+
+
+@contextlib.contextmanager
+def claimed(folder: Path) -> Iterator[None]:
+    """Hold the folder as the one process that writes in it."""
+    check_folder(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / _LOCK).open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise UserError(f"{folder}: another process is running this study; wait for it, or stop it first") from None
+        yield
+
+
+def agree(folder: Path, mine: Mapping[str, Any], *, defaults: Mapping[str, Any], aside: Mapping[str, Any]) -> None:
+    """Take down what is asked, or refuse a folder in which something else was.
+
+    Args:
+        folder: of the study.
+        mine: what is asked now.
+        defaults: of the study's options.
+        aside: what is taken down with it and may differ.
+    """
+    place = folder / SPECIFICATION
+    if place.exists():
+        theirs = json.loads(place.read_text(encoding="utf-8"))
+        # What there was no option for when the folder was made was as it still is unless it is set.
+        theirs["options"] = {**defaults, **theirs.get("options", {})}
+        theirs["recipe"] = {**Recipe().to_json(), **theirs.get("recipe", {})}
+        differences = _differences(theirs, mine)
+        if differences and _has_trials(folder):
+            raise OptionError(
+                f"{folder}: holds a study with another specification: {'; '.join(differences)}; "
+                "give the same, or another --output"
+            )
+        if not differences:
+            return
+    folders.write_json(place, {**mine, **aside})
+
+
+def _has_trials(folder: Path) -> bool:
+    """Whether there is anything to lose: a study that was refused or stopped before its first trial has nothing."""
+    if not (folder / STORE).exists():
+        return False
+    with Store(folder / STORE, for_reading=True) as store:
+        return len(store) > 0
+
+
+def _differences(theirs: Mapping[str, Any], mine: Mapping[str, Any]) -> list[str]:
+    """What differs, field by field, in words."""
+    found = []
+    for key in mine:
+        one, other = theirs.get(key), mine[key]
+        if isinstance(one, Mapping) and isinstance(other, Mapping):
+            for inner in dict.fromkeys([*one, *other]):
+                if one.get(inner) != other.get(inner):
+                    found.append(f"{key} {inner} {_shown(one.get(inner))} there, {_shown(other.get(inner))} here")
+        elif one != other:
+            found.append(f"{key} {_shown(one)} there, {_shown(other)} here")
+    return found
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value) if value is not None else "none"
+    return text if len(text) <= 60 else f"{text[:57]}..."
