@@ -14,15 +14,19 @@ from contextlib import closing
 from dataclasses import replace
 
 import pytest
+import torch
 from tests.race_tools import write_rows
+from tests.runner.test_store import RESULT, numbered
 from tests.studies.study_tools import run_quickly, save_tiny
 
 from frostline import studying
 from frostline.errors import OptionError, UserError
-from frostline.records import TrialResult
+from frostline.records import Recipe, TrialResult
 from frostline.results import read_tables, read_trials, write_trials
 from frostline.runner.executors import Here
 from frostline.runner.materials import Bench
+from frostline.runner.store import Store
+from frostline.study_folder import agree
 from frostline.studying import study
 from frostline.tasks import load_task
 
@@ -77,6 +81,21 @@ def test_a_folder_from_before_there_was_an_option_can_be_gone_on_with(finished):
             run_quickly("freeze", folder, options={"frozen_as_released": True})
     finally:
         place.write_text(before)
+
+
+def test_what_papers_vary_unless_it_is_given_is_part_of_the_specification(tmp_path):
+    """As many seeds as are usual are other trials where they are given: papers have more of them for few rows."""
+    asked = {"study": "reinitialise", "encoders": {}, "tasks": {}, "seeds": 3, "options": {},
+             "recipe": Recipe().to_json()}  # fmt: skip
+    before = {**asked, "given": []}
+    place = tmp_path / "study"
+    place.mkdir()
+    agree(place, before, defaults={}, aside={})
+    with Store(place / "store.sqlite") as store:
+        store.put(numbered(1), RESULT)
+    agree(place, before, defaults={}, aside={})
+    with pytest.raises(OptionError, match=r'given \[\] there, \["seeds"\] here'):
+        agree(place, {**asked, "given": ["seeds"]}, defaults={}, aside={})
 
 
 def test_a_study_that_was_refused_before_its_first_trial_does_not_block_its_folder(tmp_path):
@@ -187,6 +206,7 @@ def test_failed_trials_are_counted_said_and_run_again_only_where_that_is_asked(f
     mended = run_quickly("freeze", tmp_path, executor=failing(True), retry_failed=True, **given)
     assert mended.failed == ()
     assert len(made[-1].ran) == len({point.spec.id for point in mended.points if point["seed"] == 1})
+    assert len(made[-1].ran) == 3  # those too that follow from a result which was itself run again
 
 
 def test_plans_are_not_chosen_by_rows_that_no_trial_may_train_on(finished, tmp_path, monkeypatch):
@@ -255,6 +275,27 @@ def test_a_dry_run_says_so_and_runs_nothing_and_the_study_goes_on_from_it(finish
     assert run_quickly("freeze", tmp_path, **given).tables == done.tables
 
 
+def test_an_encoder_is_the_same_by_whatever_path(finished, monkeypatch):
+    found, folder = finished
+    monkeypatch.chdir(folder)
+    assert run_quickly("freeze", folder, encoders=["tiny"]).tables[0].rows[0][1:] == found.tables[0].rows[0][1:]
+
+
+def test_layers_are_measured_with_the_threads_of_the_trials(finished, tmp_path, monkeypatch):
+    _, folder = finished
+    seen, measure = [], studying.measure
+    monkeypatch.setattr(studying, "measure", lambda *given, **more: seen.append(torch.get_num_threads())
+                        or measure(*given, **more))  # fmt: skip
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        given = {"encoders": [str(folder / "tiny")], "tasks": [str(folder / "letters.csv")], "dry_run": True}
+        run_quickly("surgical", tmp_path, **given)
+        assert (seen, torch.get_num_threads()) == ([1], 2)
+    finally:
+        torch.set_num_threads(before)
+
+
 # Results -------------------------------------------------------------------------------------------------------------
 
 
@@ -310,14 +351,15 @@ def recorded(folder):
 def kill_and_go_on(command, folder, *, kills, trials, draw):
     """Start the study, kill it again and again after a few more trials, and let it end at last."""
     known = {}
+    # Each some time into the next trial after one or two more: else most would come while Python is starting.
     for number in range(kills):
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        wanted = min(trials - 1, len(known) + draw.randrange(0, max(1, 2 * trials // kills)))
+        wanted = len(known) + draw.randint(1, 2 if trials - len(known) > 3 * (kills - number) else 1)
         while process.poll() is None and len(recorded(folder)) < wanted:
-            time.sleep(0.02)
-        time.sleep(draw.random() * 0.3)
+            time.sleep(0.005)
+        time.sleep(draw.random() * 0.05)
         process.send_signal(signal.SIGKILL)
-        process.wait()
+        assert process.wait() == -signal.SIGKILL, f"kill {number} came when the study was over"
         now = recorded(folder)
         assert {key: now.get(key) for key in known} == known, f"kill {number} lost or repeated a finished trial"
         known = now

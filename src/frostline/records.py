@@ -12,6 +12,7 @@ from typing import Any, Literal
 from frostline.errors import OptionError
 
 FORMAT_VERSION = 1
+DISK_IS_FULL = "the disk is full"  # the reason of a trial that could not be run for that
 
 
 @dataclass(frozen=True, kw_only=True)

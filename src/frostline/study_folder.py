@@ -56,6 +56,9 @@ def agree(folder: Path, mine: Mapping[str, Any], *, defaults: Mapping[str, Any],
         # What there was no option for when the folder was made was as it still is unless it is set.
         theirs["options"] = {**defaults, **theirs.get("options", {})}
         theirs["recipe"] = {**Recipe().to_json(), **theirs.get("recipe", {})}
+        theirs.setdefault("given", mine["given"])
+        if sorted(theirs.get("encoders", {}).values()) == sorted(mine["encoders"].values()):
+            theirs["encoders"] = mine["encoders"]  # the same ones, by whatever path
         differences = _differences(theirs, mine)
         if differences and _has_trials(folder):
             raise OptionError(

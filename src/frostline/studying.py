@@ -32,10 +32,12 @@ from frostline.studies.tables import notes_on_all
 from frostline.study_folder import agree, check_folder, claimed
 from frostline.table import Table
 from frostline.tasks import Task, load_task, sample
+from frostline.tuning import use_threads
 from frostline.workshop import Workshop
 
 TABLES, SCORES, TRIALS, PROGRESS = "tables", "scores", "trials", "progress.json"
 QUICK_ROWS = 300
+_PAPERS = {"seeds", "epochs"}  # those that papers vary with the encoder or the rows, unless they are given
 Progress = Callable[[int, int, TrialSpec | None, TrialResult | None], None]  # done, of how many, which, its result
 
 
@@ -201,6 +203,7 @@ class _Going:
             "rows": self.rows,
             "options": dict(self.options),
             "recipe": self.recipe.to_json(),
+            "given": sorted(self.given & _PAPERS),
         }
 
     def all(self, executor: Executor, *, retry_failed: bool) -> Studied:
@@ -217,19 +220,21 @@ class _Going:
                 margin=self.margin,
                 given=self.given,
             )
-            retried = False
+            retried: set[str] = set()
             while True:
                 points = list(self.study.trials(ask, **self.options))
                 specs = {point.spec.id: point.spec for point in points}
-                again = retry_failed and not retried
-                missing = [spec for spec in specs.values() if _is_missing(store.get(spec), again)]
+                missing = [
+                    spec for name, spec in specs.items()
+                    if _is_missing(store.get(spec), retry_failed=retry_failed and name not in retried)
+                ]  # fmt: skip
                 if not missing:
                     break
                 self._tell_what_is_to_come(missing, len(specs), self._later(ask, specs))
                 if self.dry_run:
                     return Studied(name=self.study.name, folder=self.folder, points=(), tables=(), failed=())
                 self._run(store, missing, len(specs), executor)
-                retried = True
+                retried |= {spec.id for spec in missing}
             measured = tuple(_measured(point, store) for point in points)
             more = notes_on_all(ask, measured)
             tables = tuple(replace(table, notes=(*table.notes, *more)) for table in self.study.tables(ask, measured))
@@ -294,8 +299,9 @@ class _Going:
         self.tell(f"measuring {', '.join(names)} of {encoder.name} on {task.name}")
         if few:  # no plan is chosen by rows that no trial may train on
             task = replace(task, train=task.train.take(Workshop(encoder, task).some_rows(self.rows or 0, seed=0)))
-        found = measure(encoder, task, scores=list(names), similarity=False, uncertainty=False,
-                        max_length=self.recipe.max_length)  # fmt: skip
+        with use_threads(self.recipe.threads):  # the plans shall be the same on every machine
+            found = measure(encoder, task, scores=list(names), similarity=False, uncertainty=False,
+                            max_length=self.recipe.max_length)  # fmt: skip
         place.parent.mkdir(exist_ok=True)
         folders.write_json(place, found.to_json())
         return found
@@ -310,7 +316,7 @@ class _Going:
         folders.write(self.folder, kind="study", files=made, seed=0)
 
 
-def _is_missing(known: TrialResult | None, retry_failed: bool) -> bool:
+def _is_missing(known: TrialResult | None, *, retry_failed: bool) -> bool:
     return known is None or (retry_failed and known.status == "failed")
 
 

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 from tests.race_tools import save_shallow, write_rows
 
 from frostline.checkpoint import load_encoder
-from frostline.errors import OptionError
+from frostline.errors import OptionError, UserError
 from frostline.records import Plan, Recipe, TrialSpec
 from frostline.runner.driver import run_missing
 from frostline.runner.executors import Here, Processes
-from frostline.runner.kinds import run_trial
+from frostline.runner.kinds import KINDS, run_trial
 from frostline.runner.materials import Bench, Materials
 from frostline.runner.store import Store
 from frostline.tasks import load_task
@@ -188,3 +190,59 @@ def test_what_failed_is_run_again_only_where_that_is_asked(materials, tmp_path):
             found = run_missing(store, [lost], executor, retry_failed=retry)
             assert found[lost.id].status == "failed"
     assert executor.given == [lost.id, lost.id]
+
+
+# The driver ----------------------------------------------------------------------------------------------------------
+
+
+class Noted(Here):
+    """Takes down the order in which it is given trials."""
+
+    def run(self, specs):
+        self.given = list(specs)
+        return super().run(specs)
+
+
+def test_trials_that_start_from_the_same_frozen_states_come_one_after_the_other(materials, tmp_path):
+    plans = [Plan.span(2, 2, 2), Plan.full(2), Plan.span(1, 1, 2)]
+    asked = [trial(materials, plan=plan, seed=seed) for seed in range(3) for plan in plans]
+    executor = Noted(Bench(materials=materials))
+    with Store(tmp_path / "store.sqlite") as store:
+        run_missing(store, asked, executor)
+    lowest = [spec.plan.lowest for spec in executor.given]
+    assert lowest == sorted(lowest, reverse=True)  # the highest first: its states are there when others need them
+    assert sorted(spec.id for spec in executor.given) == sorted(spec.id for spec in asked)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_trials_share_cached_states_and_give_what_each_gives_alone(materials, tmp_path, monkeypatch, workers):
+    monkeypatch.setenv("FROSTLINE_CACHE", str(tmp_path / "cache"))
+    asked = [trial(materials, seed=seed) for seed in range(4)]
+    given = replace(materials, cache=True)
+    executor = Here(Bench(materials=given)) if workers == 1 else Processes(given, workers)
+    try:
+        found = {spec.id: without_times(result) for spec, result in executor.run(asked)}
+    finally:
+        executor.close()
+    kept = list((tmp_path / "cache").rglob("states.bin"))
+    assert len(kept) == len(materials.tasks[asked[0].task["fingerprint"]].splits)  # once for all four trials
+    for spec in asked:
+        monkeypatch.setenv("FROSTLINE_CACHE", str(tmp_path / spec.id))
+        assert found[spec.id] == without_times(run_trial(Bench(materials=given), spec))
+
+
+def test_a_full_disk_is_no_result_of_a_trial_and_ends_the_study_in_one_line(materials, tmp_path, monkeypatch):
+    def full(bench, spec):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    asked = [trial(materials, seed=seed) for seed in range(2)]
+    with Store(tmp_path / "store.sqlite") as store:
+        run_missing(store, asked[:1], Here(Bench(materials=materials)))
+        with monkeypatch.context() as patch:
+            patch.setitem(KINDS._entries, "tune", full)
+            with pytest.raises(UserError, match="the disk is full; make room, and the same command goes on") as error:
+                run_missing(store, asked, Here(Bench(materials=materials)))
+        assert "\n" not in str(error.value)
+        assert len(store) == 1
+        run_missing(store, asked, Here(Bench(materials=materials)))
+        assert [result.status for _, result in store] == ["done", "done"]

@@ -11,9 +11,11 @@ import sys
 import time
 
 import pytest
+from tests.race_tools import write_rows
 from tests.runner.test_executors import materials, trial, without_times  # noqa: F401 (a fixture)
-from tests.studies.study_tools import run_quickly
+from tests.studies.study_tools import run_quickly, save_tiny
 
+from frostline.cli import run
 from frostline.errors import OptionError, UserError
 from frostline.runner.executors import Here
 from frostline.runner.materials import Bench
@@ -126,3 +128,37 @@ def test_an_address_that_is_none_is_refused_before_anything_starts(materials, ad
 def test_a_trial_that_may_take_nothing_is_refused(materials, cpus, gpus):  # noqa: F811
     with pytest.raises(OptionError, match="a trial needs something to run on"):
         OnRay(materials, cpus=cpus, gpus=gpus)
+
+
+def test_a_trial_that_fits_on_no_node_is_one_line_and_not_waited_for(materials):  # noqa: F811
+    with (
+        contextlib.closing(OnRay(materials, cpus=999, gpus=2)) as executor,
+        pytest.raises(
+            UserError, match=r"--cpus-per-trial 999, --gpus-per-trial 2: no node of the cluster has"
+        ) as error,
+    ):
+        list(executor.run([trial(materials)]))
+    assert "\n" not in str(error.value)
+
+
+def test_the_command_line_hands_over_what_a_trial_takes(tmp_path, capsys):
+    encoder, data = save_tiny(tmp_path / "tiny", layers=2), write_rows(tmp_path / "letters.csv", 90)
+    given = ["study", "freeze", "--quick", "--encoder", str(encoder), "--tasks", str(data), "--no-estimate",
+             "--output", str(tmp_path / "study"), "--cpus-per-trial", "999", "--gpus-per-trial", "2"]  # fmt: skip
+    assert run([*given, "--on", "ray"]) == 2
+    assert "--cpus-per-trial 999, --gpus-per-trial 2: no node of the cluster has that" in capsys.readouterr().err
+    assert run(given) == 2
+    assert "--cpus-per-trial and --gpus-per-trial: are for --on ray or an address" in capsys.readouterr().err
+    assert run([*given, "--on", "ray", "--workers", "2"]) == 2
+    assert "--workers: is for processes on this machine" in capsys.readouterr().err
+
+
+def test_a_cluster_that_the_program_had_joined_is_left_running(materials):  # noqa: F811
+    ray.init(address="local", include_dashboard=False, _node_ip_address="127.0.0.1", num_cpus=1, log_to_driver=False)
+    try:
+        with contextlib.closing(OnRay(materials)) as executor:
+            ((_, result),) = executor.run([trial(materials)])
+        assert result.status == "done"
+        assert ray.is_initialized()
+    finally:
+        ray.shutdown()

@@ -356,6 +356,35 @@ def test_a_store_of_the_first_format_is_read_as_it_is(path):
     assert path.read_bytes() == before
 
 
+def test_reading_what_a_killed_process_left_sees_all_of_it_and_changes_none(path):
+    with Store(path) as store:
+        store.put(numbered(1), RESULT)
+        left = {one.name: one.read_bytes() for one in path.parent.iterdir()}
+    for name, content in left.items():  # as after a kill: what was recorded is still in the log
+        path.with_name(name).write_bytes(content)
+    log = path.with_name(f"{path.name}-wal")
+    assert log.read_bytes()
+    with Store(path, for_reading=True) as store:
+        assert list(store) == [(numbered(1), RESULT)]
+    assert (path.read_bytes(), log.read_bytes()) == (left[path.name], left[log.name])
+
+
+def test_a_store_that_another_program_has_locked_is_one_line_that_says_so(path, monkeypatch):
+    monkeypatch.setattr("frostline.runner.store._PATIENCE", 0.1)
+    with Store(path) as store, closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(UserError, match="another program has it locked; close that") as error:
+            store.put(numbered(1), RESULT)
+        other.execute("ROLLBACK")
+        store.put(numbered(1), RESULT)
+    assert "remove" not in str(error.value)
+    write_old_store(path.with_name("old.sqlite"), [(json.dumps(OLD_SPEC), json.dumps(OLD_RESULT))])
+    with closing(sqlite3.connect(path.with_name("old.sqlite"), isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(UserError, match="another program has it locked"):
+            Store(path.with_name("old.sqlite"))
+
+
 def test_reading_what_is_no_store_is_one_line(path):
     path.write_text("my thesis, " * 1000)
     with pytest.raises(UserError, match=r"is no store of trials \(file is not a database\)"):

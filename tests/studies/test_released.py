@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import pytest
+import torch
+from tests.race_tools import write_rows
+from tests.studies.made_up import MadeUp
 from tests.studies.study_tools import run_quickly
+from tests.tiny import tiny_encoder, tiny_tokenizer
+from transformers import BertConfig, BertModel
 
+from frostline.checkpoint import quiet_transformers
 from frostline.errors import OptionError
 from frostline.records import Plan
 from frostline.studies.released import frozen_by_prefix
+from frostline.surgery import reinitialise
 
 
 @pytest.mark.parametrize(
@@ -30,6 +37,41 @@ def test_an_encoder_of_24_layers_loses_all_the_tens_and_twenties():
     assert plan.layers == tuple(range(4, 11))  # `layer.1` and `layer.2` take 10..19 and 20..23 with them
 
 
+@pytest.mark.parametrize("name", ["freeze", "surgical"])
+def test_studies_freeze_by_the_beginning_of_names_where_that_is_asked(name, tmp_path):
+    """With 12 layers, the two tens: layers 11 and 12, which are `layer.10` and `layer.11`."""
+    model = BertModel(BertConfig(vocab_size=120, hidden_size=8, num_hidden_layers=12, num_attention_heads=2,
+                                 intermediate_size=8, max_position_embeddings=64))  # fmt: skip
+    with quiet_transformers():
+        model.save_pretrained(tmp_path / "tiny")
+    tiny_tokenizer().save_pretrained(tmp_path / "tiny")
+    tuned = {}
+    for asked in (False, True):
+        found = run_quickly(name, tmp_path, executor=MadeUp, seeds=1, output=tmp_path / f"{asked}",
+                            options={"frozen_as_released": asked})  # fmt: skip
+        tuned[asked] = {(point["arm"], point["seed"]): point.spec.plan.layers for point in found.points}
+    arm = {"freeze": ("6 frozen", 0), "surgical": ("last-1", 0)}[name]
+    assert tuned[False][arm] == {"freeze": (7, 8, 9, 10, 11, 12), "surgical": (12,)}[name]
+    assert tuned[True][arm] == {"freeze": (7, 8, 9, 10), "surgical": ()}[name]
+    assert tuned[False]["full", 0] == tuned[True]["full", 0] == tuple(range(1, 13))
+
+
+def test_new_layers_are_drawn_as_the_script_drew_them_where_that_is_asked(tmp_path):
+    """Deviation 0.02 / 43 = 0.00046 in place of 0.02 cut at two deviations, and biases as pretrained."""
+    encoder = tiny_encoder("bert")
+    text, script = (reinitialise(encoder, [2], seed=0, as_released=flag).parts().layers[1] for flag in (False, True))
+    pretrained = encoder.parts().layers[1]
+    name = next(one for one in pretrained if one.endswith("intermediate.dense.weight")).removesuffix(".weight")
+    assert text[f"{name}.weight"].std().item() == pytest.approx(0.0176, rel=0.05)
+    assert script[f"{name}.weight"].std().item() == pytest.approx(0.00046, rel=0.15)
+    assert torch.equal(script[f"{name}.bias"], pretrained[f"{name}.bias"])
+    assert not torch.equal(text[f"{name}.bias"], pretrained[f"{name}.bias"])
+    found = run_quickly("reinitialise", tmp_path, executor=MadeUp, options={"as_released": True}, seeds=1)
+    surgeries = [point.spec.surgery for point in found.points if point.spec.surgery]
+    assert surgeries
+    assert all(surgery["as_released"] is True for surgery in surgeries)
+
+
 def test_surgical_ranks_by_any_score(tmp_path):
     found = run_quickly("surgical", tmp_path, layers=2, options={"score": "fisher.released"}, rows=60)
     assert {"full", "top-1", "bottom-1", "last-1"} <= {point["arm"] for point in found.points}
@@ -37,7 +79,13 @@ def test_surgical_ranks_by_any_score(tmp_path):
 
 
 def test_robustness_takes_the_states_that_are_asked_for(tmp_path):
+    data = write_rows(tmp_path / "letters.csv", 120)
+    # A character without a word has an id below 3: the script leaves it out, and the paper does not.
+    data.write_text(data.read_text(encoding="utf-8").replace("a", "a é"), encoding="utf-8")
     found = run_quickly("robustness", tmp_path, layers=2, options={"states": "released", "sizes": "40,20"}, seeds=1)
     assert {row["states"] for row in found.tables[0].records()} == {"released"}
+    usual = run_quickly("robustness", tmp_path, options={"states": "mean", "sizes": "40,20"}, seeds=1,
+                        output=tmp_path / "usual")  # fmt: skip
+    assert found.points[0].result.values != usual.points[0].result.values
     with pytest.raises(OptionError, match="option states 'reelased' must be one of mean, first, all, released"):
         run_quickly("robustness", tmp_path, layers=2, options={"states": "reelased"}, output=tmp_path / "other")

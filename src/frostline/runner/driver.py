@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 
-from frostline.records import TrialResult, TrialSpec
+from frostline.errors import UserError
+from frostline.records import DISK_IS_FULL, TrialResult, TrialSpec
 from frostline.runner.executors import Executor
 from frostline.runner.store import Store
 
@@ -38,6 +39,8 @@ def run_missing(
         else:
             found[spec.id] = known
     for spec, result in executor.run(sorted(missing.values(), key=_order)):
+        if result.reason == DISK_IS_FULL:  # no trial's fault, and so no result of one
+            raise UserError(f"{DISK_IS_FULL}; make room, and the same command goes on with what is recorded")
         store.put(spec, result)
         found[spec.id] = result
         if done is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,7 +12,7 @@ import torch
 
 from frostline import folders
 from frostline.errors import UserError
-from frostline.records import TrialResult, TrialSpec
+from frostline.records import DISK_IS_FULL, TrialResult, TrialSpec
 from frostline.registry import Registry
 from frostline.runner.materials import Bench
 from frostline.runner.trials import result_of
@@ -44,12 +45,19 @@ def run_trial(bench: Bench, spec: TrialSpec) -> TrialResult:
     except UserError as error:
         return TrialResult(status="failed", reason=str(error), versions=folders.versions())
     except Exception as error:  # one trial's trouble must not take the study with it
+        if _is_full(error):
+            return TrialResult(status="failed", reason=DISK_IS_FULL, versions=folders.versions())
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
         return TrialResult(status="failed", reason=reason, versions=folders.versions())
     if spec.kind == "tune":  # it says all that it does; studies do more, and their trials would seem to take no time
         return found
     rest = time.perf_counter() - started - sum(found.seconds.values())
     return replace(found, seconds={**found.seconds, "other": round(max(0.0, rest), 3)})
+
+
+def _is_full(error: Exception) -> bool:
+    """Whether it comes of a full disk; safetensors and torch say so in words alone."""
+    return getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or "No space left on device" in str(error)
 
 
 def tune_for(bench: Bench, spec: TrialSpec, *, test: bool = True) -> Tuned:

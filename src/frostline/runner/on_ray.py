@@ -50,7 +50,7 @@ class OnRay:
         device = "cuda" if gpus else materials.device
         self.materials = replace(materials, folder=None, device=device)
         self.address, self.cpus, self.gpus = address, cpus, gpus
-        self._is_connected = False
+        self._is_connected = self._was_there = False
 
     def run(self, specs: Sequence[TrialSpec]) -> Iterator[Finished]:
         """The trials with their results, each as soon as it is done."""
@@ -63,10 +63,10 @@ class OnRay:
             yield spec, self._result(done)
 
     def close(self) -> None:
-        """Leave the cluster; end Ray where it was started here."""
-        if self._is_connected:
+        """Leave the cluster, unless the program had joined it before; end Ray where it was started here."""
+        if self._is_connected and not self._was_there:
             self.ray.shutdown()
-            self._is_connected = False
+        self._is_connected = False
 
     def _connect(self) -> None:
         if self._is_connected:
@@ -76,14 +76,27 @@ class OnRay:
         options: dict[str, Any] = {"log_to_driver": False, "configure_logging": False, "ignore_reinit_error": True}
         if self.address is None:
             options |= {"include_dashboard": False, "_node_ip_address": "127.0.0.1", "num_cpus": os.cpu_count()}
+        self._was_there = bool(self.ray.is_initialized())
         try:
             self.ray.init(address=self.address or "local", **options)  # else it joins a cluster that is here already
         except (ConnectionError, ValueError, RuntimeError) as error:
             reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
             raise UserError(f"--on {self.address or 'ray'}: Ray cannot be reached ({reason})") from None
         self._is_connected = True
+        self._check_room()
         self._shared = self.ray.put(self.materials)
         self._name = self._shared.hex()
+
+    def _check_room(self) -> None:
+        """Refuse a trial that fits on no node: Ray would wait for a larger one for ever."""
+        nodes = [node["Resources"] for node in self.ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
+        if any(node.get("CPU", 0) >= self.cpus and node.get("GPU", 0) >= self.gpus for node in nodes):
+            return
+        most = {name: max((node.get(name, 0) for node in nodes), default=0) for name in ("CPU", "GPU")}
+        raise UserError(
+            f"--cpus-per-trial {self.cpus:g}, --gpus-per-trial {self.gpus:g}: no node of the cluster has that; the "
+            f"largest has {most['CPU']:g} CPUs, and {most['GPU']:g} GPUs are the most on one"
+        )
 
     def _result(self, done: Any) -> TrialResult:
         try:

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from frostline.errors import UserError
-from frostline.records import TrialResult, TrialSpec
+from frostline.records import DISK_IS_FULL, TrialResult, TrialSpec
 
-FORMAT = 2  # 1 was before studies: trials without kind, surgery, options and values, under ids of another hash
+FORMAT = 2  # 1 was before studies: trials without kind, surgery, options and values
+_PATIENCE = 60.0  # seconds until a file that another program has locked is given up
 _TABLES = """
 CREATE TABLE IF NOT EXISTS about (format INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS trials (
@@ -38,8 +39,8 @@ class Store:
         try:
             known = self._open_for_reading() if for_reading else self._open()
         except sqlite3.Error as error:
-            if _is_full(error):
-                raise _full(path) from None
+            if (said := _outside(path, error)) is not None:
+                raise said from None
             raise UserError(f"{path}: is no store of trials ({error}); remove it or give another folder") from None
         if known is not None and known > FORMAT:
             self.close()
@@ -48,7 +49,7 @@ class Store:
     def _open(self) -> int | None:
         """The format that the file had; None of a new one."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = sqlite3.connect(self.path, isolation_level=None)
+        self._file = sqlite3.connect(self.path, isolation_level=None, timeout=_PATIENCE)
         self._file.execute("PRAGMA journal_mode = WAL")
         self._file.execute("PRAGMA synchronous = FULL")  # what is recorded survives a power cut
         self._file.executescript(_TABLES)
@@ -64,8 +65,8 @@ class Store:
         # Without a log beside it nobody has the file open: it is read without the two files that SQLite would make
         # there, which a folder that cannot be written to has no place for.
         is_closed = not self.path.with_name(f"{self.path.name}-wal").exists()
-        address = self.path.absolute().as_uri() + ("?mode=ro&immutable=1" if is_closed else "")
-        self._file = sqlite3.connect(address, uri=True, isolation_level=None)
+        address = f"{self.path.absolute().as_uri()}?mode=ro{'&immutable=1' if is_closed else ''}"
+        self._file = sqlite3.connect(address, uri=True, isolation_level=None, timeout=_PATIENCE)
         return self._format()
 
     def _format(self) -> int | None:
@@ -117,8 +118,8 @@ class Store:
                 "INSERT OR REPLACE INTO trials (id, spec, status, result) VALUES (?, ?, ?, ?)", _row(spec, result)
             )
         except sqlite3.OperationalError as error:
-            if _is_full(error):
-                raise _full(self.path) from None
+            if (said := _outside(self.path, error)) is not None:
+                raise said from None
             raise
 
     def copy_to(self, path: Path) -> None:
@@ -143,9 +144,11 @@ def _row(spec: TrialSpec, result: TrialResult) -> tuple[str, str, str, str]:
     return spec.id, json.dumps(spec.to_json()), result.status, json.dumps(result.to_json(), allow_nan=False)
 
 
-def _is_full(error: sqlite3.Error) -> bool:
-    return getattr(error, "sqlite_errorcode", None) in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE)
-
-
-def _full(path: Path) -> UserError:
-    return UserError(f"{path}: the disk is full; make room, and the same command goes on with what is recorded")
+def _outside(path: Path, error: sqlite3.Error) -> UserError | None:
+    """What is said where neither the file nor the program is at fault."""
+    code = getattr(error, "sqlite_errorcode", None)
+    if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE):
+        return UserError(f"{path}: {DISK_IS_FULL}; make room, and the same command goes on with what is recorded")
+    if code is not None and code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return UserError(f"{path}: another program has it locked; close that, and the same command goes on")
+    return None

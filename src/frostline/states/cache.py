@@ -26,6 +26,7 @@ import torch
 from frostline import embedded
 from frostline.checksums import bits_of, file_checksum
 from frostline.errors import OptionError
+from frostline.scratch import array_in
 from frostline.states.frozen import DType, FrozenStates, compute, rounded
 
 if TYPE_CHECKING:
@@ -192,11 +193,7 @@ def _make_place(states: FrozenStates, root: Path, *, taken: int) -> str | None:
 
 def _allocate(states: FrozenStates, path: Path) -> np.ndarray[Any, Any]:
     with path.open("w+b") as file:
-        file.truncate(max(1, states.size))
-        if hasattr(os, "posix_fallocate"):  # a full disk is an error here; later, it would kill the process
-            os.posix_fallocate(file.fileno(), 0, max(1, states.size))
-        shape = (int(states.lengths.sum()), states.encoder.width)
-        return np.memmap(file, dtype=states.dtype, mode="r+", shape=shape)
+        return array_in(file, (int(states.lengths.sum()), states.encoder.width), states.dtype)
 
 
 def _fill(new: Sequence[_New], progress: Progress | None) -> None:

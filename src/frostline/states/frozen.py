@@ -22,7 +22,8 @@ _TOKENS_PER_BATCH = 4096
 class FrozenStates:
     """The states of texts at one layer, in the order of the texts, whether kept on disk or computed when asked for.
 
-    Either way they have been rounded to the same number format, so that results do not depend on free disk.
+    Either way they have been rounded to the same number format, so that results do not depend on free disk but for the
+    last digits: texts that are computed in other company come out with other roundings.
     """
 
     def __init__(self, encoder: Encoder, tokens: Tokens, layer: int, *, dtype: DType, first_only: bool) -> None:

@@ -6,18 +6,17 @@ texts cost what they should; results come back in the order of the texts.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Sequence
 from math import prod
 from typing import Literal, get_args
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from frostline.encoder import Encoder
 from frostline.errors import MeasureError, OptionError, did_you_mean
 from frostline.layout import Layout
+from frostline.scratch import nameless_array
 from frostline.tokens import Tokens
 
 Pooling = Literal["mean", "first", "all", "released"]
@@ -52,7 +51,10 @@ def pooled_states(
     pool = {pooling: _pooler(pooling) for pooling in poolings}
     shape = (encoder.depth + 1, len(tokens), encoder.width)
     on_disk = memory_limit is not None and len(pool) * 4 * prod(shape) > memory_limit
-    out = {pooling: _on_disk(shape) if on_disk else torch.empty(shape) for pooling in pool}
+    out = {
+        pooling: torch.from_numpy(nameless_array(shape, "float32")) if on_disk else torch.empty(shape)
+        for pooling in pool
+    }
     done = 0
     with torch.inference_mode():
         for rows in tokens.batches(tokens_per_batch):
@@ -68,12 +70,6 @@ def pooled_states(
     for states in out.values():
         _check_finite(encoder, states)
     return out
-
-
-def _on_disk(shape: tuple[int, ...]) -> Tensor:
-    """A tensor in a file without a name, which the system removes when the tensor goes."""
-    with tempfile.TemporaryFile() as file:
-        return torch.from_numpy(np.memmap(file, dtype=np.float32, mode="w+", shape=shape))
 
 
 def _pooler(pooling: str) -> Callable[[Tokens, Layout, Tensor], Tensor]:

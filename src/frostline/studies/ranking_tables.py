@@ -162,11 +162,11 @@ def _by_epoch(key: tuple[str, str], points: Sequence[Measured]) -> Iterator[dict
             "task": key[1],
             "epoch": epoch,
             "seeds": len(mine),
-            **mean_with_ends("changed", [float(change.mean()) for change in changes]),
+            **mean_with_ends("changed", [float(change.mean()) for change in changes], least=0),
             "most_changed": max(float(change.max()) for change in changes),
-            **mean_with_ends("tau", [rank_correlation(now, first) for now, first, _ in mine]),
-            **mean_with_ends("top_overlap", [top_overlap(now, first) for now, first, _ in mine]),
-            **mean_with_ends("w", [concordance(_up_to(run, epoch)) for _, _, run in mine]),
+            **mean_with_ends("tau", [rank_correlation(now, first) for now, first, _ in mine], least=-1, most=1),
+            **mean_with_ends("top_overlap", [top_overlap(now, first) for now, first, _ in mine], least=0, most=1),
+            **mean_with_ends("w", [concordance(_up_to(run, epoch)) for _, _, run in mine], least=0, most=1),
         }
 
 
@@ -186,7 +186,7 @@ def _by_rows(key: tuple[str, str], points: Sequence[Measured]) -> Iterator[dict[
         tops = [_mean([top_overlap(one, best[head]) for one in ranks[head]]) for head in ranks]
         row: dict[str, Cell] = {"encoder": key[0], "task": key[1], "rows": size, "heads": len(ranks)}
         row |= {"draws": min(map(len, ranks.values()), default=0)}
-        row |= {**mean_with_ends("tau", taus), **mean_with_ends("top_overlap", tops)}
+        row |= mean_with_ends("tau", taus, least=-1, most=1) | mean_with_ends("top_overlap", tops, least=0, most=1)
         if len({len(mine) for mine in ranks.values()}) == 1:  # a trial that failed leaves nothing to divide evenly
             row |= variance_shares(np.array(list(ranks.values())))
         yield row
@@ -210,8 +210,9 @@ def _between(encoder: str, points: Sequence[Measured]) -> Iterator[dict[str, Cel
             more = [None if a is None or b is None else a - b for a, b in zip(within, across, strict=True)]
             yield {
                 "encoder": encoder, "task": one, "other": other, "rows": size, "heads": len(heads),
-                **mean_with_ends("tau_between", across), **mean_with_ends("tau_within", within),
-                **mean_with_ends("within_minus_between", more),
+                **mean_with_ends("tau_between", across, least=-1, most=1),
+                **mean_with_ends("tau_within", within, least=-1, most=1),
+                **mean_with_ends("within_minus_between", more, least=-2, most=2),
             }  # fmt: skip
 
 

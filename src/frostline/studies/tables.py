@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -52,13 +53,24 @@ def spread(values: Sequence[float], *, name: str = "mean") -> dict[str, Cell]:
     return {name: found.mean, "deviation": found.deviation, "low": found.low, "high": found.high}
 
 
-def mean_with_ends(column: str, values: Sequence[float | None]) -> dict[str, Cell]:
-    """The mean of what is defined and the ends of its t-interval, as columns named after the first."""
+def mean_with_ends(
+    column: str, values: Sequence[float | None], *, least: float = -inf, most: float = inf
+) -> dict[str, Cell]:
+    """The mean of what is defined and the ends of its t-interval, as columns named after the first.
+
+    Args:
+        column: name of the mean's column.
+        values: to be averaged; None where undefined.
+        least: that values can be; an interval goes no further.
+        most: that values can be.
+    """
     known = [value for value in values if value is not None]
     if not known:
         return {column: None, f"{column}_low": None, f"{column}_high": None}
     found = summarise(known)
-    return {column: found.mean, f"{column}_low": found.low, f"{column}_high": found.high}
+    low = None if found.low is None else max(least, found.low)
+    high = None if found.high is None else min(most, found.high)
+    return {column: found.mean, f"{column}_low": low, f"{column}_high": high}
 
 
 def constant_quality(task: Task) -> float:

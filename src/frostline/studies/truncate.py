@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -20,6 +19,7 @@ from frostline.runner.kinds import trial_kind, tune_for
 from frostline.runner.materials import Bench
 from frostline.runner.statistics import Difference, compare_means, summarise
 from frostline.runner.trials import guesses, result_of
+from frostline.scratch import nameless_array
 from frostline.states.frozen import DType, FrozenStates, compute, rounded
 from frostline.studies import Ask, Measured, Point, study
 from frostline.studies.comparisons import both_intervals, non_inferior_note
@@ -151,9 +151,7 @@ def kept_states(encoder: Encoder, tokens: Tokens, *, dtype: DType, first_only: b
         for layer in range(1, encoder.depth + 1)
     ]
     for states in made:
-        with tempfile.TemporaryFile() as file:
-            shape = (int(states.lengths.sum()), encoder.width)
-            states.kept = np.memmap(file, dtype=dtype, mode="w+", shape=shape)
+        states.kept = nameless_array((int(states.lengths.sum()), encoder.width), dtype)
     for texts, found in compute(made):
         places = np.concatenate([np.r_[made[0].place(int(text))] for text in texts])
         for states, batch in zip(made, found, strict=True):
