@@ -236,6 +236,7 @@ def _kept(recovered: Sequence[Row]) -> Figure:
     seeds=3,
     recipe={"batch": 8, "epochs": 3, "head": "mean"},
     quick={"orders": 4},
+    quick_recipe={"epochs": 2},
     quick_seeds=2,
 )
 def permute(ask: Ask, *, orders: int = 10, size: int = 5000, rate: float = 2e-5) -> Iterator[Point]:

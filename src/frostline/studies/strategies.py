@@ -163,6 +163,7 @@ def _arms(given: str, depth: int) -> Sequence[str] | None:
     seeds=5,
     recipe={"batch": 8, "epochs": 20},
     quick={"rates": 0, "methods": "full", "arms": "full+top-1+top-2+down-1+down-2+random-2"},
+    quick_recipe={"epochs": 3},
 )
 def strategies(
     ask: Ask,

@@ -150,6 +150,7 @@ def _wins(rows: Sequence[Row]) -> str:
     seeds=2,
     recipe={"batch": 16, "epochs": 10, "weight_decay": 0.01},
     quick={"most": 1},
+    quick_recipe={"epochs": 3},
 )
 def surgical(
     ask: Ask, *, most: int = 5, rate: float = 5e-5, score: str = "fisher", frozen_as_released: bool = False
