@@ -130,7 +130,8 @@ def study(
         raise OptionError(f"--workers {workers}: must be 1 or more")
     folder = Path(output) if output is not None else Path(f"frostline-study-{name}")
     check_folder(folder)
-    base = Recipe(**{"threads": 1, **chosen.recipe, **(chosen.quick_recipe if quick else {}), **(recipe or {})})
+    asked = {**(chosen.quick_recipe if quick else {}), **(recipe or {})}
+    base = Recipe(**{"threads": 1, **chosen.recipe, **asked})
     wanted = tuple(tasks) or (chosen.quick_tasks if quick else chosen.tasks)
     loaded_tasks = [_task(one, protocol=protocol, data_dir=data_dir, quick=quick) for one in wanted]
     _refuse_twins([task.name for task in loaded_tasks], "task")
@@ -153,7 +154,7 @@ def study(
         rows=QUICK_ROWS if quick and rows is None else rows,
         recipe=base,
         margin=margin,
-        given=frozenset([*(recipe or {}), *(["seeds"] if quick or seeds is not None else [])]),
+        given=frozenset([*asked, *(["seeds"] if quick or seeds is not None else [])]),
         workers=workers,
         estimate=estimate,
         dry_run=dry_run,
