@@ -24,11 +24,12 @@ setup: $(STAMP) embedded ## Make .venv with the pinned versions and fetch the em
 demo: $(STAMP) embedded ## Run the main job on the embedded default
 	$(BIN)/frostline run --output frostline-demo $$([ -e frostline-demo/run.json ] && echo --overwrite)
 
+# Tests of one file go to one worker: what they share is made once.
 test: $(STAMP) embedded ## Run the default tests, without network
-	$(BIN)/python -m pytest -m "not slow and not studies and not browser" -n $(JOBS)
+	$(BIN)/python -m pytest -m "not slow and not studies and not browser" -n $(JOBS) --dist loadfile
 
 test-slow: $(STAMP) embedded ## Run the tests that take minutes
-	$(BIN)/python -m pytest -m slow -n $(JOBS)
+	$(BIN)/python -m pytest -m slow -n $(JOBS) --dist loadfile
 
 test-studies: $(STAMP) embedded ## Run every study at its quick size on the embedded default: up to an hour
 	rm -rf build/studies

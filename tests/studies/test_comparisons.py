@@ -8,7 +8,7 @@ import pytest
 
 from frostline.runner.statistics import Difference, summarise
 from frostline.studies.comparisons import both_intervals, correct
-from frostline.studies.tables import best_constant, constant_quality
+from frostline.studies.tables import best_constant, constant_quality, is_informative
 
 
 def task_of(labels, metric, *, kind="classification"):
@@ -42,6 +42,22 @@ def test_where_no_constant_answer_is_better_it_is_the_most_frequent_one():
 
 def test_of_numbers_it_is_their_mean():
     assert best_constant(task_of([1.0, 2.0, 6.0], "mse", kind="regression")) == pytest.approx(3.0)
+
+
+def test_a_task_tells_something_only_where_full_tuning_is_shown_to_beat_the_best_constant_answer():
+    labels = [0] * 60 + [1] * 40
+    task = task_of(labels, "accuracy")
+
+    def answers(right):
+        """A point that gets so many of the 100 rows right; wrong ones are in both classes."""
+        said = [label if 37 * place % 100 < right else 1 - label for place, label in enumerate(labels)]
+        return SimpleNamespace(is_done=True, result=SimpleNamespace(predictions={"test": tuple(said)}))
+
+    lost = SimpleNamespace(is_done=False, result=None)
+    assert is_informative(task, [answers(95), answers(90), lost])
+    assert not is_informative(task, [answers(60), answers(62)])  # no better than always the first class
+    assert not is_informative(task, [answers(63)])  # better, but not shown with 100 rows
+    assert not is_informative(task, [lost])
 
 
 @pytest.mark.parametrize(

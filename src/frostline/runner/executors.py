@@ -16,6 +16,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import Any, Protocol
 
+from frostline import folders
 from frostline.errors import OptionError
 from frostline.records import TrialResult, TrialSpec
 from frostline.runner.materials import Bench, Materials
@@ -133,7 +134,8 @@ class _Worker:
         self._start()
         if not is_last:
             return None
-        return TrialResult(status="failed", reason=f"its process ended {_ATTEMPTS} times, the last time with {code}")
+        reason = f"its process ended {_ATTEMPTS} times, the last time with {code}"
+        return TrialResult(status="failed", reason=reason, versions=folders.versions())
 
     def stop(self) -> None:
         self.process.kill()

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from frostline import folders
 from frostline.errors import OptionError, UserError
 from frostline.records import TrialResult, TrialSpec
 from frostline.runner.executors import Finished
@@ -103,11 +104,11 @@ class OnRay:
             return TrialResult.from_json(self.ray.get(done))
         except self.ray.exceptions.RayTaskError as error:  # not lost: a node cannot run trials at all
             cause = str(getattr(error, "cause", error)).strip().splitlines()[0]
-            return TrialResult(status="failed", reason=f"a node could not run it: {cause}")
+            reason = f"a node could not run it: {cause}"
         except self.ray.exceptions.RayError as error:
             # Ray's own account of a lost worker has many lines; its kind says enough.
             reason = f"lost {_RETRIES + 1} times on the cluster: {type(error).__name__}"
-            return TrialResult(status="failed", reason=reason)
+        return TrialResult(status="failed", reason=reason, versions=folders.versions())
 
 
 def _host_and_port(address: str) -> tuple[str, int]:

@@ -99,8 +99,10 @@ def pairs_table(
     *,
     baseline: str = "full",
     case: Sequence[str] = ("encoder", "task"),
-) -> Table:
+) -> list[Table]:
     """Arms against each other: one minus the other by task, and their mean over the tasks that are informative.
+
+    No table where there are no two to compare: the best layers can be the last ones, and the trials the same.
 
     Args:
         ask: what was asked.
@@ -139,7 +141,7 @@ def pairs_table(
         "informative tasks, one gap a seed",
         non_inferior_note(ask.margin),
     ]
-    return table_of("pairs", "One arm minus another", records, notes=notes)
+    return [table_of("pairs", "One arm minus another", records, notes=notes)] if records else []
 
 
 def _over_tasks(several: Sequence[Mapping[int, float]]) -> dict[str, Cell]:

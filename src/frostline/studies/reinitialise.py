@@ -32,13 +32,13 @@ def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
             quality_table(ask, group, name=name, title=f"Quality with {size} training rows by what is pretrained",
                           labels=labels)
         )  # fmt: skip
-    found += [_trials(ask, points), _losses(points), _against_nothing(ask, points)]
+    found += [_trials(ask, points), _losses(points), *_against_nothing(ask, points)]
     if any(point["kept"] is not None for point in points):
         found += _probing(ask, points)
     return found
 
 
-def _against_nothing(ask: Ask, points: Sequence[Measured]) -> Table:
+def _against_nothing(ask: Ask, points: Sequence[Measured]) -> list[Table]:
     """What the layers that an arm keeps are worth: it minus an encoder of which nothing is pretrained."""
     arms = [arm for (arm,) in grouped(points, ("arm",)) if arm != "all new"]
     once = list({(point.spec.id, point["arm"]): point for point in points}.values())

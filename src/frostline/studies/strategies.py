@@ -42,7 +42,8 @@ def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
             "layers": len(group[0].spec.plan.layers),
         },
     )
-    return [quality, _cost_table(ask, chosen), pairs_table(ask, chosen, _pairs(), case=("encoder", "task", "method"))]
+    pairs = pairs_table(ask, chosen, _pairs(), case=("encoder", "task", "method"))
+    return [quality, _cost_table(ask, chosen), *pairs]
 
 
 def _pairs() -> list[tuple[str, str]]:
@@ -162,7 +163,7 @@ def _arms(given: str, depth: int) -> Sequence[str] | None:
     tasks=("glue/cola", "glue/mnli", "glue/mrpc", "glue/qnli", "glue/qqp", "glue/sst2"),
     seeds=5,
     recipe={"batch": 8, "epochs": 20},
-    quick={"rates": 0, "methods": "full", "arms": "full+top-1+top-2+down-1+down-2+random-2"},
+    quick={"rates": 0, "methods": "full", "arms": "full+top-1+top-2+down-1+down-2+middle-2"},
     quick_recipe={"epochs": 3},
 )
 def strategies(

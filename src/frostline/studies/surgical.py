@@ -39,7 +39,7 @@ def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
     table = quality_table(ask, points, name="quality", title="Quality by the layers that are tuned", more=more)
     tops = [arm for (arm,) in grouped(points, ("arm",)) if arm.startswith("top-") and arm != _BEST]
     pairs = [("top-1", "bottom-1"), *((top, top.replace("top", kind)) for top in tops for kind in _SIMPLE)]
-    return [table, _relative(ask, points), pairs_table(ask, points, pairs)]
+    return [table, _relative(ask, points), *pairs_table(ask, points, pairs)]
 
 
 def _relative(ask: Ask, points: Sequence[Measured]) -> Table:
