@@ -235,7 +235,7 @@ def _kept(recovered: Sequence[Row]) -> Figure:
     tasks=("glue/sst2", "glue/qnli", "glue/cola"),
     seeds=3,
     recipe={"batch": 8, "epochs": 3, "head": "mean"},
-    quick={"orders": 4},
+    quick={"orders": 3, "size": 150},
     quick_recipe={"epochs": 2},
     quick_seeds=2,
 )

@@ -167,7 +167,7 @@ def _arms(mode: str, depth: int, width: int, step: int) -> Iterator[tuple[str, l
     tasks=("glue/sst2", "glue/qnli", "glue/cola"),
     seeds=3,
     recipe={"batch": 8, "epochs": 3, "head": "mean"},
-    quick={"sizes": "300", "step": 0},
+    quick={"sizes": "200", "step": 0},
     quick_recipe={"epochs": 2},
     quick_seeds=2,
 )
