@@ -71,7 +71,7 @@ def non_inferior_note(margin: float) -> str:
     """What the column of that name says."""
     return (
         f"non_inferior: both 95% intervals of the difference, over seeds by Student's t and over test rows by a paired "
-        f"bootstrap, lie above -{margin:g} points"
+        f"bootstrap, lie above -{margin:g} point{'' if margin == 1 else 's'}"
     )
 
 

@@ -182,7 +182,7 @@ def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
             non_inferior_note(ask.margin),
         ]),
         table_of("summary", "How many of the top layers can go, and what tuned states are worth", summary, notes=[
-            f"can_go: going down from the top, every one of these cuts is non_inferior, by {ask.margin:g} points",
+            "can_go: going down from the top, every one of these cuts is non_inferior",
             "tuned_minus_orig: a fresh head on tuned states minus one on pretrained states, mean over the upper half "
             "of the layers",
         ]),
