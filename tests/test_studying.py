@@ -254,6 +254,13 @@ def test_the_paper_protocol_is_labelled_optimistic(finished, tmp_path):
         assert point.result.metrics["validation"] == point.result.metrics["test"]
 
 
+def test_few_test_rows_are_said_in_every_table(finished):
+    found, folder = finished
+    count = len(load_task(folder / "letters.csv").test)
+    for table in found.tables:
+        assert f"letters: only {count} test rows, too few to decide anything by themselves" in table.notes
+
+
 def test_it_says_how_many_trials_and_how_long_before_it_starts(finished, tmp_path):
     _, folder = finished
     said = []

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from frostline.studies import Ask, Measured
     from frostline.tasks import Split, Task
 
+_FEW = 150  # rows; the smallest tests of GLUE and SuperGLUE have 56 to 104
 DRAWS = 1000  # of a bootstrap over rows
 
 
@@ -119,8 +120,12 @@ def _by_frequency(task: Task) -> list[float]:
 
 
 def notes_on_all(ask: Ask, points: Sequence[Measured]) -> list[str]:
-    """What every table of a study has to say: of which tasks it is optimistic, and how many trials failed."""
+    """What every table of a study has to say: optimistic tasks, those with few test rows, and trials that failed."""
     said = [f"{task.name}: {note}" for task in ask.tasks for note in task.notes if "optimistic" in note]
+    for task in ask.tasks:
+        split, rows = judged_split(task)
+        if len(rows) < _FEW:
+            said.append(f"{task.name}: only {len(rows)} {split} rows, too few to decide anything by themselves")
     for (encoder, task), group in grouped(points, ("encoder", "task")).items():
         ran = {point.spec.id: point.is_done for point in group}
         if failed := sum(not is_done for is_done in ran.values()):
