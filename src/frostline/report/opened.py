@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -34,6 +35,17 @@ class Opened:
     folder: Path
     kind: str
     about: Mapping[str, Any]
+
+    @property
+    def command(self) -> str:
+        """What was typed; empty where it was called from Python."""
+        return shlex.join(self.about["command"]) if self.about.get("command") else ""
+
+    @property
+    def made(self) -> list[tuple[str, str]]:
+        """What it was made with: names and values."""
+        versions = [(name, str(value)) for name, value in dict(self.about.get("versions", {})).items()]
+        return [*versions, *((name, str(self.about[name])) for name in ("seed", "threads") if name in self.about)]
 
     @cached_property
     def scores(self) -> LayerScores | None:
