@@ -124,7 +124,8 @@ def test_the_table_of_agreement_has_the_correlation_and_the_line_over_layers_1_t
     by_seed = [[curves(studied, PRETRAINED, seed)[name][1:] for name in SCORES[1::2]] for seed in (0, 1)]
     each = [np.corrcoef(*both)[0, 1] for both in by_seed]
     on_z = stats.t.interval(0.95, 1, np.mean(np.arctanh(each)), stats.sem(np.arctanh(each)))
-    assert [row["low"], row["high"]] == pytest.approx(np.tanh(on_z).tolist(), rel=1e-4)
+    assert [row["seeds_low"], row["seeds_high"]] == pytest.approx(np.tanh(on_z).tolist(), rel=1e-4)
+    assert row["seeds_low"] < row["seeds_mean"] < row["seeds_high"]
 
 
 @pytest.mark.parametrize("arm", [PRETRAINED, HELD_OUT])

@@ -9,7 +9,8 @@ from frostline.charts import Row, by
 
 POINTS = (-100.0, 100.0)  # shares and correlations in points lie within
 
-_CUT = "intervals that reach far beyond the values are cut in the drawing; the table has them whole"
+_CUT = "; those that reach far beyond the values are cut in the drawing, and the tables have them whole"
+BANDS, WHISKERS = "bands: 95% intervals over seeds", "whiskers: 95% intervals over seeds"
 
 
 def between(values: Sequence[float], *, digits: int = 0) -> str:
@@ -44,7 +45,15 @@ def set_aside(rows: Sequence[Row]) -> tuple[str, ...]:
 
 
 def cut_intervals(
-    rows: Sequence[Row], y: str, low: str, high: str, *, panel: str = "panel", limits: tuple[float, float] | None = None
+    rows: Sequence[Row],
+    y: str,
+    low: str,
+    high: str,
+    *,
+    said: str,
+    panel: str = "panel",
+    limits: tuple[float, float] | None = None,
+    from_zero: bool = False,
 ) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
     """The rows with as much of their intervals as can be drawn, and what has to be said of that.
 
@@ -54,9 +63,11 @@ def cut_intervals(
         rows: what is drawn.
         y: column of the value.
         low: column of the interval's lower end.
-        high: column of its upper end; what is drawn is in `shown_low` and `shown_high`.
+        high: column of its upper end; what is drawn is in `shown_low` and `shown_high`, and `cut` says what goes on.
+        said: what the intervals are.
         panel: column whose values have a chart each.
         limits: values that cannot be passed.
+        from_zero: whether these are differences: an interval that reaches to the other side of 0 is drawn as far.
     """
     least, most = limits or (float("-inf"), float("inf"))
     if any(not least <= row[y] <= most for row in rows):  # a metric of other units
@@ -64,17 +75,16 @@ def cut_intervals(
     found: list[dict[str, Any]] = []
     for _, group in by(rows, panel):
         values = [row[y] for row in group]
-        bottom, top = min(values), max(values)
-        reach = (top - bottom) or abs(top) / 20 or 1.0
+        bottom, top = min([*values, *([0.0] if from_zero else [])]), max([*values, *([0.0] if from_zero else [])])
+        reach = (top - bottom) or abs(top) / 4 or 1.0
         for row in group:
-            ends = {"shown_low": None, "shown_high": None}
+            ends: dict[str, Any] = {"shown_low": None, "shown_high": None, "cut": None}
             if row.get(low) is not None and row.get(high) is not None:
-                ends = {
-                    "shown_low": max(row[low], bottom - reach, least),
-                    "shown_high": min(row[high], top + reach, most),
-                }
+                first, last = max(row[low], least), min(row[high], most)
+                ends = {"shown_low": max(first, bottom - reach), "shown_high": min(last, top + reach)}
+                cut = [name for name, end in (("low", first), ("high", last)) if ends[f"shown_{name}"] != end]
+                ends["cut"] = " ".join(cut) or None
             found.append({**row, **ends})
-    is_cut = any(
-        row["shown_low"] not in (None, row[low]) or row["shown_high"] not in (None, row[high]) for row in found
-    )
-    return found, (_CUT,) if is_cut else ()
+    known = [row for row in found if row["shown_low"] is not None]
+    is_cut = any(row["shown_low"] != row[low] or row["shown_high"] != row[high] for row in known)
+    return found, (said + (_CUT if is_cut else ""),) if known else ()

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from frostline.charts import Figure
+from frostline.charts.draw.parts import shown_columns
 from frostline.charts.theme import config
 from frostline.report.stack_figure import stack_figure
 from frostline.table import Table, cell_in_words
@@ -170,7 +171,7 @@ def _section(section: Section, numbers: Mapping[int, int]) -> dict[str, Any]:
         "legend": section.legend,
         "figures": [_figure(figure, numbers[id(figure)]) for figure in section.figures],
         "tables": [
-            {"title": table.title, "notes": table.notes, **_listed(table.columns, table.rows[:_MOST_ROWS]),
+            {"title": table.title, "notes": table.notes, **_without_the_same(table.columns, table.rows[:_MOST_ROWS]),
              "left_out": max(0, len(table.rows) - _MOST_ROWS), "name": table.name}
             for table in section.tables
         ],
@@ -178,7 +179,7 @@ def _section(section: Section, numbers: Mapping[int, int]) -> dict[str, Any]:
 
 
 def _figure(figure: Figure, number: int) -> dict[str, Any]:
-    columns = list(dict.fromkeys(name for row in figure.rows for name in row))
+    columns = shown_columns(figure.rows)
     shown = [[row.get(name) for name in columns] for row in figure.rows[:_MOST_ROWS]]
     return {
         "anchor": f"figure-{figure.name}",
@@ -188,9 +189,25 @@ def _figure(figure: Figure, number: int) -> dict[str, Any]:
         "paper": figure.paper,
         "notes": figure.notes,
         "count": len(figure.rows),
-        **_listed(columns, shown),
+        **_without_the_same(columns, shown),
         "left_out": len(figure.rows) - len(shown),
     }
+
+
+def _without_the_same(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict[str, Any]:
+    """A table without the columns that say the same in every row; what they say is said once."""
+    if len(rows) < 2:
+        return {"same": "", **_listed(columns, rows)}
+    alike = [
+        place for place, cell in enumerate(rows[0])
+        if not isinstance(cell, float) and all(row[place] == cell for row in rows)  # results stay where they are
+    ]  # fmt: skip
+    told = [(columns[place], rows[0][place]) for place in alike if rows[0][place] not in (None, "")]
+    rest = [place for place in range(len(columns)) if place not in alike]
+    if not rest:  # rows that are the same altogether are shown as they are
+        return {"same": "", **_listed(columns, rows)}
+    listed = _listed([columns[place] for place in rest], [[row[place] for place in rest] for row in rows])
+    return {"same": "; ".join(f"{name} {_shown(cell)}" for name, cell in told), **listed}
 
 
 def _listed(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict[str, Any]:

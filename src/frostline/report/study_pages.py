@@ -9,6 +9,7 @@ from typing import Any
 
 from frostline.charts import Results
 from frostline.named_options import as_word
+from frostline.papers import in_full
 from frostline.report.opened import Opened
 from frostline.report.page import Page, Section
 from frostline.studies import STUDIES
@@ -30,7 +31,7 @@ def study_page(opened: Opened) -> Page:
     sections += _failures(opened)
     seeds = asked["seeds"]
     said = [
-        *([] if known is None else [f"paper {known.paper}"]),
+        *([] if known is None else [f"paper{'s' if ' ' in known.paper else ''} {known.paper}"]),
         f"{', '.join(asked['encoders'])} on {', '.join(asked['tasks'])}",
         f"{seeds} seed{'' if seeds == 1 else 's'}",
         f"{opened.finished} trials",
@@ -43,7 +44,7 @@ def study_page(opened: Opened) -> Page:
         progress=_progress(opened),
         command=opened.command,
         made=[*opened.made, *((f"option {name}", as_word(value)) for name, value in options.items())],
-        notes=[] if known is None else [" ".join(known.about.split("\n\n")[0].split())],
+        notes=[] if known is None else [" ".join(known.about.split("\n\n")[0].split()), *in_full(known.paper)],
     )
 
 

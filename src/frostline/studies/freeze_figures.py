@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from frostline.charts import Figure, Results, Row, by
 from frostline.charts.draw import lines
-from frostline.charts.words import POINTS, between, cut_intervals, set_aside, telling
+from frostline.charts.words import BANDS, POINTS, between, cut_intervals, set_aside, telling
 
 KEEPS = 0.9  # of full tuning's quality: the paper's operating point
 
@@ -27,7 +27,7 @@ def _relative(known: Sequence[Row]) -> Figure:
         title=_lost(known),
         alt="Curves of the points above or below full tuning over the number of frozen layers for each task, with 95% "
         "intervals over test rows",
-        spec=lines(drawn, "frozen", "minus_full", x_title="frozen layers", y_title="points above full tuning",
+        spec=lines(drawn, "frozen", "minus_full", x_title="frozen layers", y_title="points minus full tuning",
                    colour="task", interval=("rows_low", "rows_high"), panel="encoder"),
         rows=tuple(drawn),
         paper="paper 5, figure 1",
@@ -42,13 +42,16 @@ def _lost(known: Sequence[Row]) -> str:
     gaps = [row["minus_full"] for row in halves if row is not None and row["minus_full"] is not None]
     if not gaps:
         return "Points above or below full tuning by the number of frozen layers"
-    return f"Freezing half of the layers changes quality by {between(gaps, digits=1)} points"
+    if max(gaps) < 0:
+        return f"Freezing half of the layers costs {between([-gap for gap in gaps], digits=1)} points, by the means"
+    return f"Freezing half of the layers changes quality by {between(gaps, digits=1)} points, by the means"
 
 
 def _shares(shares: Sequence[Row]) -> Figure:
     most = {encoder: most_frozen(rows, ("share_of_full",)) for (encoder,), rows in by(shares, "encoder")}
     drawn = [{**row, "operating_point": row["frozen"] == most[row["encoder"]]} for row in shares]
     levels = [{"level": KEEPS, "name": "90%", "encoder": encoder} for encoder in most]
+    has_cola = any(_is_set_aside(str(row["task"])) for row in shares)
     return Figure(
         name="share",
         title=_found(shares),
@@ -60,14 +63,14 @@ def _shares(shares: Sequence[Row]) -> Figure:
         paper="paper 5, figure 1",
         notes=("large points: the operating point, the most frozen layers with which every task keeps 90% by its mean; "
                "the table says what the intervals show",
-               "the title counts the tasks that full tuning learns, without CoLA, as in the paper", *set_aside(shares)),
+               *(("the title leaves out CoLA, as the paper does",) if has_cola else ()), *set_aside(shares)),
     )  # fmt: skip
 
 
 def _quality(known: Sequence[Row]) -> Figure:
     wanted = ("encoder", "task", "frozen", "seeds", "mean", "low", "high", "minus_full")
     whole = [{key: row[key] for key in wanted} for row in known]
-    drawn, cut = cut_intervals(whole, "mean", "low", "high", panel="encoder", limits=POINTS)
+    drawn, cut = cut_intervals(whole, "mean", "low", "high", said=BANDS, panel="encoder", limits=POINTS)
     return Figure(
         name="quality",
         title="Quality by the number of frozen layers",
@@ -92,9 +95,10 @@ def _found(shares: Sequence[Row]) -> str:
         if most == 0:
             said.append(f"{encoder} keeps {KEEPS:.0%} of its quality with none of these numbers of layers frozen")
         elif most is not None:
-            depth = max(row["frozen"] for row in rows)
+            depth, tried = max(row["frozen"] for row in rows), len({row["frozen"] for row in rows})
             said.append(
-                f"{encoder} keeps {KEEPS:.0%} of its quality, by the means, with {most} of {depth} layers frozen"
+                f"{encoder} keeps {KEEPS:.0%} of its quality, by the means, with {most} of {depth} layers frozen, the "
+                f"most of {tried} depths that were tried"
             )
     return "; ".join(said) or "Share of full tuning's quality by the number of frozen layers"
 

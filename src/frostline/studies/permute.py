@@ -9,7 +9,7 @@ import torch
 
 from frostline.charts import Figure, Results, Row, by, said_of
 from frostline.charts.draw import bars, own_axes, scatter, strip
-from frostline.charts.words import POINTS, between, cut_intervals, set_aside, telling
+from frostline.charts.words import POINTS, WHISKERS, between, cut_intervals, set_aside, telling
 from frostline.errors import OptionError
 from frostline.records import Plan
 from frostline.runner.statistics import correlate, holm, shares_of_ratio, summarise
@@ -135,7 +135,7 @@ def _orders(measured: Sequence[Row], recovered: Sequence[Row]) -> Figure:
     cases = [{"case": said_of(row, measured, "encoder", "task"), **row} for row in measured]
     whole = [{"case": row["case"], "number": _number(row), **{key: row[key] for key in wanted}}
              for row in cases if row["arm"] not in _ENDS]  # fmt: skip
-    drawn, cut = cut_intervals(whole, "mean", "low", "high", panel="case", limits=POINTS)
+    drawn, cut = cut_intervals(whole, "mean", "low", "high", said=WHISKERS, panel="case", limits=POINTS)
     levels = [{"case": row["case"], "level": row["mean"], "name": _ENDS[row["arm"]]}
               for row in cases if row["arm"] in _ENDS]  # fmt: skip
     for case, group in by(drawn, "case"):

@@ -128,7 +128,8 @@ def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
             _agreements(done),
             notes=[
                 "correlations and regression over layers 1..L are those of the mean curves over seeds; "
-                "low and high are the t-interval of Pearson's correlation over seeds, on the z scale",
+                "seeds_mean, seeds_low and seeds_high are the mean and t-interval of the seeds' own correlations, on "
+                "the z scale",
                 "Pearson's p-values are corrected by Holm's method within an encoder, task and arm",
             ],
         ),
@@ -224,7 +225,9 @@ def _over_seeds(points: Sequence[Measured], name: str, probe: str) -> dict[str, 
     curves = [point.result.values["curves"] for point in points]
     each = [correlate(one[name][1:], one[probe][1:])[0] for one in curves if name in one and probe in one]
     found = summarise_correlations([value for value in each if value == value])
-    return {} if found is None else {"seeds": found.count, "low": found.low, "high": found.high}
+    if found is None:
+        return {}
+    return {"seeds": found.count, "seeds_mean": found.mean, "seeds_low": found.low, "seeds_high": found.high}
 
 
 def _moves(points: Sequence[Measured]) -> Iterator[dict[str, Cell]]:

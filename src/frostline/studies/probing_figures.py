@@ -7,12 +7,15 @@ from typing import Any
 
 from frostline.charts import Figure, Results, Row, by, said_of
 from frostline.charts.draw import own_axes, scatter, two_axes
-from frostline.charts.words import cut_intervals, in_ranges
+from frostline.charts.words import BANDS, cut_intervals, in_ranges
 
 PROBES = ("probe.linear", "probe.linear.paper", "probe.head")
 PRETRAINED, HELD_OUT, TUNED = "pretrained", "pretrained, held-out rows", "tuned"
 
 _VARIABILITY, _CCA = "variability", "cca"
+_LEVEL = 0.05
+_PROBED = {"probe.linear": "quality of a linear probe", "probe.linear.paper": "quality of paper 3's probe",
+           "probe.head": "quality of a trained head"}  # fmt: skip
 _WORD = {_VARIABILITY: "variability", _CCA: "canonical correlation"}
 _DRAWN = "layers from 1 on; layer 0, the embeddings, is in the table"
 
@@ -41,7 +44,8 @@ def _beside(
     mine = [row for row in curves if row["arm"] in arms and row["score"] in (score, probe)]
     told = [{"panel": said_of(row, mine, "encoder", "task"), **row} for row in mine]
     cut = [
-        cut_intervals([row for row in told if row["score"] == name], "mean", "low", "high") for name in (score, probe)
+        cut_intervals([row for row in told if row["score"] == name], "mean", "low", "high", said=BANDS)
+        for name in (score, probe)
     ]
     notes = tuple(dict.fromkeys(note for _, said in cut for note in said))
     found = []
@@ -56,8 +60,8 @@ def _beside(
 
 def _ends(name: str, row: Row) -> dict[str, Any]:
     whole = "" if row["low"] is None else f"{row['low']:.3g} to {row['high']:.3g}"
-    return {name: row["mean"], f"{name}_interval": whole, f"{name}_low": row["shown_low"],
-            f"{name}_high": row["shown_high"]}  # fmt: skip
+    return {name: row["mean"], f"{name}_interval": whole, f"shown_{name}_low": row["shown_low"],
+            f"shown_{name}_high": row["shown_high"]}  # fmt: skip
 
 
 def _two(
@@ -71,7 +75,7 @@ def _two(
         alt=f"Curves of {word} on the left axis and of {probe} on the right axis over layers, {' and '.join(arms)}, "
         "with 95% intervals over seeds",
         spec=two_axes(drawn, "layer", "score", "probe", x_title="layer", left_title=word,
-                      right_title=f"{probe}, quality", dash="arm" if len(arms) > 1 else None, panel="panel"),
+                      right_title=_PROBED[probe], dash="arm" if len(arms) > 1 else None, panel="panel"),
         rows=tuple(drawn),
         paper=paper,
         notes=(_DRAWN, *(("low variability means specialised in the task",) if score == _VARIABILITY else ()), *cut),
@@ -100,12 +104,14 @@ def _everywhere(cases: Sequence[Row]) -> str:
 
 def _moved(best: Sequence[Row]) -> str:
     """In how many cases the most specialised layer is a higher one after tuning."""
-    moves = [row["moved"] for row in best if row["score"] == _VARIABILITY and row.get("moved") is not None]
+    known = [row for row in best if row["score"] == _VARIABILITY and row.get("moved") is not None]
+    moves = [row["moved"] for row in known]
     if not moves:
         return ""
     if len(moves) == 1:
         if not moves[0]:
-            return "Tuning does not move the most specialised layer"
+            always = known[0].get("moved_low") in (0, None)
+            return "Tuning does not move the most specialised layer" + ("" if always else ", on average")
         count = f"{abs(moves[0]):.1f}".removesuffix(".0")
         by_how_many = f"{count} layer{'' if count == '1' else 's'}"
         return f"Tuning moves the most specialised layer {'down' if moves[0] < 0 else 'up'} by {by_how_many}"
@@ -129,19 +135,35 @@ def _regression(
     drawn, _ = _beside(curves, _VARIABILITY, probe, (arm,))  # points without intervals
     mine = [row for row in agreement if (row["score"], row["probe"], row["arm"]) == (_VARIABILITY, probe, arm)]
     fitted = [row for row in mine if None not in (row.get(key) for key in ("slope", "intercept", "r_squared"))]
-    falling = sum(row["slope"] < 0 for row in fitted)
-    title = f"The better layers probe, the lower their variability, in {falling} of {len(fitted)} cases, {arm}"
     lines = [f"{row['encoder']}, {row['task']}: quality = {row['intercept']:.3g} {row['slope']:+.3g} x variability, "
              f"R² {row['r_squared']:.2f}" for row in fitted]  # fmt: skip
     # Tasks lie far apart, and only the shape within each matters.
-    spec = own_axes(scatter(drawn, "score", "probe", x_title="variability", y_title=f"{probe}, quality", label="layer",
+    spec = own_axes(scatter(drawn, "score", "probe", x_title="variability", y_title=_PROBED[probe], label="layer",
                             panel="panel", trend=True))  # fmt: skip
     return Figure(
         name=name,
-        title=title if fitted else f"Quality of probes and variability of layers, {arm}",
+        title=_tells(fitted, probe, arm) or f"Quality of probes and variability of layers, {arm}",
         alt=f"Points of {probe} over variability, one for each layer, {arm}, with the line of least squares",
         spec=spec,
         rows=tuple(drawn),
         paper=paper,
         notes=("numbers are layers", *lines),
     )  # fmt: skip
+
+
+def _tells(fitted: Sequence[Row], probe: str, arm: str) -> str:
+    """Whether low variability tells where layers probe well, and how sure that is."""
+    known = [row for row in fitted if row.get("pearson") is not None]
+    if not known:
+        return ""
+    what = _PROBED[probe]
+    if len(known) == 1:
+        (row,) = known
+        sure = "" if row.get("pearson_p") is None else f" (p {row['pearson_p']:.2g})"
+        return f"Variability and the {what} correlate at {row['pearson']:.2f}{sure} over {row['layers']} layers, {arm}"
+    falling = [row for row in known if row["slope"] < 0]
+    shown = sum(row.get("pearson_p") is not None and row["pearson_p"] < _LEVEL for row in falling)
+    return (
+        f"The lower the variability, the higher the {what} in {len(falling)} of {len(known)} cases, beyond chance in "
+        f"{shown}, {arm}"
+    )

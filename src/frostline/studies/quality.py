@@ -23,6 +23,13 @@ if TYPE_CHECKING:
     from frostline.tasks import Task
 
 
+_COLUMNS = (
+    "low, high: 95% interval of the mean over seeds; seeds_ and rows_: of the difference to full tuning; p: paired "
+    "over seeds, p_holm: corrected for the number of arms; informative: full tuning is shown to beat a constant answer; "
+    "majority_predicted: share of predictions that are the most frequent class"
+)
+
+
 def quality_table(
     ask: Ask,
     points: Sequence[Measured],
@@ -73,7 +80,7 @@ def quality_table(
         record["informative"] = fine.get(tuple(said[label] for label in case))
         records.append(record | dict(more(done) if more and done else {}))
     correct(records, case)
-    notes = [*(constant_note(task) for task in ask.tasks), non_inferior_note(ask.margin)]
+    notes = [*(constant_note(task) for task in ask.tasks), non_inferior_note(ask.margin), _COLUMNS]
     return table_of(name, title, records, notes=notes)
 
 

@@ -8,7 +8,10 @@ from typing import Any
 from frostline.charts import Figure, Results, Row, by, said_of
 from frostline.charts.draw import bars, beside, heatmap, trajectories
 from frostline.charts.theme import GREY, ORANGE, RED
+from frostline.charts.words import in_ranges
 
+_TAUS = (-1.0, 1.0)
+_TAU = "Kendall's tau: 1 for the same order, 0 for orders that have nothing to do with each other, -1 for the reverse"
 _SHARES = {"share_head": ("head", RED), "share_rows": ("rows", ORANGE), "share_rest": ("both together", GREY)}
 
 
@@ -32,7 +35,8 @@ def _over_epochs(ranks: Sequence[Row], stability: Sequence[Row]) -> Figure:
         spec=trajectories(ranks, "epoch", "rank", "layer", x_title="epoch", rank_title="rank", panel="panel"),
         rows=tuple(ranks),
         paper="paper 2, figures 2 and 3",
-        notes=("means over runs; numbers at the right end are layers", "1 is the most Fisher information"),
+        notes=("1 is the most Fisher information; numbers at the right end are layers",
+               "ranks are means over runs: runs that move in opposite directions cancel"),
     )  # fmt: skip
 
 
@@ -48,7 +52,7 @@ def _kept(stability: Sequence[Row]) -> str:
         return ""
     if min(taus) >= 1:
         return "The ranking of layers stays the same during fine-tuning"
-    return f"Between the rankings at the end and at the start Kendall's tau is {_range(taus)}"
+    return f"The ranking at the end agrees with that at the start with a Kendall's tau of {_range(taus)}"
 
 
 def _range(values: Sequence[float]) -> str:
@@ -71,7 +75,10 @@ def _deviations(ranks: Sequence[Row]) -> Figure:
     said = "No layer leaves the rank that it has at the first epoch"
     if most and most["changed"]:
         where = f", {most['panel']}" if most["panel"] else ""
-        said = f"Layer {most['layer']} moves the most: {most['changed']:.1f} ranks by epoch {most['epoch']}{where}"
+        place = [most[key] for key in ("changed", "epoch", "panel")]
+        equals = sorted(row["layer"] for row in drawn if [row[key] for key in ("changed", "epoch", "panel")] == place)
+        which = f"Layer {equals[0]} moves" if len(equals) == 1 else f"Layers {in_ranges(equals)} move"
+        said = f"{which} the most: {most['changed']:.1f} ranks by epoch {most['epoch']}{where}"
     return Figure(
         name="deviations",
         title=said,
@@ -86,34 +93,46 @@ def _deviations(ranks: Sequence[Row]) -> Figure:
 
 def _agreement(stability: Sequence[Row]) -> Figure:
     drawn = _with_whiskers(stability)
-    least = min(drawn, key=lambda row: row["tau"], default=None)
-    name = "" if least is None else said_of(least, drawn, "encoder", "task")
-    where = f", {name}" if name else ""
     return Figure(
         name="stability",
-        title=f"The ranking is least like the first at epoch {least['epoch']}: tau {least['tau']:.2f}{where}"
-        if least else "Agreement of rankings with the first",
+        title=_least_alike(drawn),
         alt="Points of Kendall's rank correlation with the first epoch over epochs, with 95% intervals over runs",
         spec=beside(drawn, "epoch", "tau", x_title="epoch", y_title="Kendall's tau with the first epoch", colour="task",
-                   interval=("shown_low", "shown_high"), panel="encoder"),
+                   interval=("shown_low", "shown_high"), panel="encoder", domain=_TAUS),
         rows=tuple(drawn),
+        notes=(_TAU, "whiskers: 95% intervals over runs, as far as tau can go"),
     )  # fmt: skip
+
+
+def _least_alike(rows: Sequence[Row]) -> str:
+    """When the ranking is least that of the first epoch, which is always like itself."""
+    later = [row for row in rows if row["epoch"]]
+    if not later:
+        return "Agreement of rankings with the first"
+    least = min(later, key=lambda row: row["tau"])
+    if least["tau"] >= 1:
+        return "Every ranking is the same as the first"
+    name = said_of(least, rows, "encoder", "task")
+    where = f", {name}" if name else ""
+    return f"The ranking is least like the first at epoch {least['epoch']}: tau {least['tau']:.2f}{where}"
 
 
 def _by_rows(rows: Sequence[Row]) -> Figure:
     drawn = _with_whiskers(rows)
     fewest = min((row["rows"] for row in drawn), default=0)
     taus = [row["tau"] for row in drawn if row["rows"] == fewest]
-    said = _range(taus) if taus else "unknown"
+    title = f"The ranking by {fewest} rows agrees with that by the most rows"
+    if taus:
+        title += " in every place" if min(taus) >= 1 else f" with a Kendall's tau of {_range(taus)}"
     return Figure(
         name="rows",
-        title=f"Between the rankings by {fewest} rows and by the most rows Kendall's tau is {said}",
+        title=title,
         alt="Points of Kendall's rank correlation with the ranking by the most rows over the number of rows, with 95% "
         "intervals over heads",
         spec=beside(drawn, "rows", "tau", x_title="rows", y_title="Kendall's tau with the most rows", colour="task",
-                   interval=("shown_low", "shown_high"), panel="encoder"),
+                   interval=("shown_low", "shown_high"), panel="encoder", domain=_TAUS),
         rows=tuple(drawn),
-        notes=("before training, with the same head",),
+        notes=("before training, with the same head", _TAU, "whiskers: 95% intervals over heads, as far as tau can go"),
     )  # fmt: skip
 
 

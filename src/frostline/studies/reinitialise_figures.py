@@ -8,7 +8,7 @@ from typing import Any
 from frostline.charts import Figure, Results, Row, by, said_of
 from frostline.charts.draw import lines, strip
 from frostline.charts.theme import GREY
-from frostline.charts.words import POINTS, between, cut_intervals, set_aside, telling
+from frostline.charts.words import BANDS, POINTS, between, cut_intervals, set_aside, telling
 from frostline.tasks.metrics import METRICS
 
 _BLUES = ("#7fb8dc", "#3d8fc4", "#0072b2", "#004a75")
@@ -56,7 +56,7 @@ def _kept(rows: Sequence[Row], probing: Sequence[Row], options: Mapping[str, Any
          **{key: row[key] for key in wanted}}
         for row in rows
     ]  # fmt: skip
-    drawn, cut = cut_intervals(whole, "mean", "low", "high", panel="case", limits=POINTS)
+    drawn, cut = cut_intervals(whole, "mean", "low", "high", said=BANDS, panel="case", limits=POINTS)
     scale = METRICS[rows[0]["metric"]].points if rows else 100
     probes = {(row["encoder"], row["task"], row["layer"]): row["probe"] for row in probing if row["probe"] is not None}
     for (encoder, task, layer), probe in probes.items():
@@ -158,7 +158,7 @@ def _blocks(rows: Sequence[Row], ends: Sequence[Row]) -> Figure:
     single = all(row["first"] == row["last"] for row in rows)
     wanted = ("encoder", "task", "rows", "arm", "first", "last", "seeds", "mean", "low", "high", "minus_full")
     whole = [{"case": _case(row, rows), **{key: row[key] for key in wanted}} for row in rows]
-    drawn, cut = cut_intervals(whole, "mean", "low", "high", panel="case", limits=POINTS)
+    drawn, cut = cut_intervals(whole, "mean", "low", "high", said=BANDS, panel="case", limits=POINTS)
     levels = [{"case": _case(row, rows), "level": row["mean"], "name": _ENDS[row["arm"]]} for row in ends]
     what = "layer" if single else "block"
     state = "the only pretrained one" if preserved else "new"
@@ -226,7 +226,7 @@ def _losses(rows: Sequence[Row]) -> Figure:
     others = [arm for (arm,), _ in by(known, "arm") if arm not in _ENDS]
     chosen = _ENDS | {arm: arm for arm in others[len(others) // 2 :][:1]}
     whole = [{"case": _case(row, known), **row, "arm": chosen[row["arm"]]} for row in known if row["arm"] in chosen]
-    drawn, cut = cut_intervals(whole, "mean", "low", "high", panel="case")
+    drawn, cut = cut_intervals(whole, "mean", "low", "high", said=BANDS, panel="case")
     return Figure(
         name="losses",
         title=_gap(known),

@@ -8,7 +8,7 @@ from typing import Any
 from frostline.charts import Figure, Results, Row, by, said_of
 from frostline.charts.draw import dots, lines
 from frostline.charts.draw.parts import own_axes
-from frostline.charts.words import between, cut_intervals
+from frostline.charts.words import cut_intervals
 
 IMBALANCE, SCARCITY = "imbalance", "scarcity"
 
@@ -19,7 +19,9 @@ _STATES = {"mean": "mean of tokens", "first": "first token"}
 _RAMP = ("#4a4ac8", "#7a3fc4", "#a62f9e", "#cc4778", "#e56b5d", "#f0904a", "#f5b332")
 _ZETA = "smoothness zeta"
 _TRUST = {_ZETA: "zeta", "correlation with a probe": "probe_pearson"}
-_MOST = "the best layer is compared with that of the most rows and equal classes; most draws decide"
+_MOST = "the best layer, that of the lowest variability, is compared with that of the most rows and equal classes"
+_LOW = "variability: how far texts of one class lie apart, compared with how far classes do; low is specialised"
+_BANDS, _WHISKERS = "bands: 95% intervals over draws", "whiskers: 95% intervals over draws"
 _DRAWN = "layers from 1 on; layer 0, the embeddings, is in the table"
 
 
@@ -67,7 +69,7 @@ def _colours(rows: Sequence[Row]) -> dict[str, str]:
 def _by_setting(curves: Sequence[Row], compared: Sequence[Row], kind: str, *, paper: str) -> Figure:
     mine = sorted(_of(curves, kind=kind, score=_PLAIN, states="mean"), key=_size, reverse=True)
     told = _told(mine, "curve", "setting")
-    drawn, notes = cut_intervals(told, "mean", "mean_low", "mean_high", limits=(0, float("inf")))
+    drawn, notes = cut_intervals(told, "mean", "mean_low", "mean_high", said=_BANDS, limits=(0, float("inf")))
     title = _steadiness(_of(compared, kind=kind, score=_PLAIN, states="mean"), kind)
     return Figure(
         name=kind,
@@ -78,7 +80,7 @@ def _by_setting(curves: Sequence[Row], compared: Sequence[Row], kind: str, *, pa
                    independent=True),
         rows=tuple(drawn),
         paper=paper,
-        notes=(_DRAWN, _MOST, *notes,
+        notes=(_LOW, _DRAWN, _MOST, *notes,
                *(("share: of the smaller of two classes, or of the first of more",) if kind == IMBALANCE else ())),
     )  # fmt: skip
 
@@ -89,13 +91,16 @@ def _steadiness(compared: Sequence[Row], kind: str) -> str:
     if not others:
         return ""
     least = [min(group, key=lambda row: row["smallest_class"]) for _, group in by(others, "encoder", "task")]
-    kept = sum(row["within_one"] >= 0.5 for row in least)
     if kind == SCARCITY:
         sizes = dict.fromkeys(sorted(row["rows"] for row in least))
         what = f"With the fewest rows, {' or '.join(map(str, sizes))},"
     else:
         what = f"With {min(row['smallest_class'] / row['rows'] for row in least):.0%} of the rows in the smallest class"
-    return f"{what} the best layer stays within one in {kept} of {len(least)} cases"
+    if len(least) == 1:
+        often = f"in {least[0]['within_one']:.0%} of the draws"
+    else:
+        often = f"in most draws of {sum(row['within_one'] > 0.5 for row in least)} of {len(least)} cases"
+    return f"{what} the best layer is at most one layer away from where it was {often}"
 
 
 def _trust(compared: Sequence[Row], kind: str, *, paper: str) -> Figure:
@@ -112,16 +117,15 @@ def _trust(compared: Sequence[Row], kind: str, *, paper: str) -> Figure:
     drawn = [
         {**row, "low": _clipped(row["low"], row["what"]), "high": _clipped(row["high"], row["what"])} for row in drawn
     ]
-    drawn, notes = cut_intervals(drawn, "value", "low", "high")
-    found = [row["probe_pearson"] for row in mine if row.get("probe_pearson") is not None]
-    title = f"Smoothness of variability, and its correlation with a probe, under {kind}"
-    if found:
-        title = f"Under {kind} variability correlates with a probe at {between(found, digits=2)}"
+    cut = [row for row in drawn if row["what"] == _ZETA]
+    shown, notes = cut_intervals(cut, "value", "low", "high", said=_WHISKERS)
+    rest = [{**row, "shown_low": row["low"], "shown_high": row["high"], "cut": None} for row in drawn if row not in cut]
+    drawn = [*shown, *rest]
     spec = dots(drawn, "setting", "value", x_title="", y_title="mean over draws",
                 interval=("shown_low", "shown_high"), panel="panel")  # fmt: skip
     return Figure(
         name=f"{kind}-trust",
-        title=title,
+        title=_from_to(mine, kind) or f"Smoothness of variability, and its correlation with a probe, under {kind}",
         alt=f"Points for each setting of {kind} with 95% intervals over draws: the smoothness zeta of the curve of "
         "variability, and its correlation over layers with the quality of a linear probe",
         spec=own_axes(spec),
@@ -130,6 +134,23 @@ def _trust(compared: Sequence[Row], kind: str, *, paper: str) -> Figure:
         notes=("zeta: the lower the smoother", "correlation: the nearer to -1 the better low variability tells where "
                "a probe does well; the probe has equal classes and the most rows of the same draw", *notes),
     )  # fmt: skip
+
+
+def _from_to(rows: Sequence[Row], kind: str) -> str:
+    """How the correlation with a probe changes from the reference to where there is the least to go by."""
+    known = [row for row in rows if row.get("probe_pearson") is not None]
+    ends = [(group[0], group[-1]) for _, group in by(known, "encoder", "task") if len(group) > 1]
+    if not ends:
+        return ""
+    words = ("with equal classes", "with the most unequal ones")
+    if kind == SCARCITY:
+        words = ("with the most rows", "with the fewest")
+    if len(ends) == 1:
+        ((first, last),) = ends
+        return (f"Variability correlates with a probe at {first['probe_pearson']:.2f} {words[0]}, at "
+                f"{last['probe_pearson']:.2f} {words[1]}")  # fmt: skip
+    worse = sum(last["probe_pearson"] > first["probe_pearson"] for first, last in ends)
+    return f"Variability tells less of a probe {words[1]} than {words[0]} in {worse} of {len(ends)} cases, by the means"
 
 
 def _clipped(end: float | None, what: str) -> float | None:
@@ -148,7 +169,7 @@ def _by_states(curves: Sequence[Row], compared: Sequence[Row]) -> Figure:
         if row["rows"] == most[row["encoder"], row["task"]]
     ]
     drawn, notes = cut_intervals(
-        _told(mine, "curve", "words"), "mean", "mean_low", "mean_high", limits=(0, float("inf"))
+        _told(mine, "curve", "words"), "mean", "mean_low", "mean_high", said=_BANDS, limits=(0, float("inf"))
     )
     return Figure(
         name="states",
@@ -173,7 +194,7 @@ def _smoothness(compared: Sequence[Row]) -> str:
     if not pairs:
         return "Variability of layers by the states that it is computed from"
     won = sum(mean < first for mean, first in pairs)
-    return f"Means of tokens give smoother curves than the first token in {won} of {len(pairs)} cases"
+    return f"Means of tokens give smoother curves than the first token in {won} of {len(pairs)} cases, by the means"
 
 
 def _by_formula(curves: Sequence[Row], compared: Sequence[Row]) -> Figure:
@@ -205,6 +226,5 @@ def _nearer(compared: Sequence[Row]) -> str:
     if not pairs:
         return "Variability of layers with unequal classes, by two formulas"
     won = sum(ours < theirs for ours, theirs in pairs)
-    return (
-        f"The paper's formula changes less with unequal classes than neural collapse's in {won} of {len(pairs)} cases"
-    )
+    cases = f"{won} of {len(pairs)} settings"
+    return f"With unequal classes the paper's formula changes less than neural collapse's in {cases}"

@@ -8,12 +8,13 @@ from typing import Any
 
 from frostline.charts import Figure, Results, Row, by, said_of
 from frostline.charts.draw import bars, heatmap
-from frostline.charts.words import between, cut_intervals, set_aside, telling
+from frostline.charts.words import between, in_ranges, set_aside, telling
 
-_ABOUT = (
-    "ORIG is the pretrained encoder, FT the tuned one, FT[1] and FT[2] two restarts; the first of two is on the "
-    "vertical axis"
-)
+_MATRICES = {"ORIG-ORIG": "pretrained, pretrained", "FT-ORIG": "tuned, pretrained", "FT-FT": "tuned, tuned",
+             "FT[1]-FT[2]": "two restarts, both tuned"}  # fmt: skip
+_ALIKE = 0.9
+_CKA = "CKA: 1 where two layers say the same of the texts, up to rotation and scale; 0 where they share nothing"
+_ABOUT = "the first of two is on the vertical axis; the paper calls the pretrained encoder ORIG, the tuned one FT"
 _LEVEL = 0.05
 _COLUMNS = 3  # of panels, where there are many
 
@@ -44,25 +45,34 @@ def _squares(
 
 def _matrices(rows: Sequence[Row], blocks: Sequence[Row]) -> Figure:
     (encoder, task), drawn = next(by(rows, "encoder", "task"), ((None, None), []))
-    mine = [row for row in blocks if (row["encoder"], row["task"]) == (encoder, task)]
-    before, after = (_values(mine, f"block contrast, {state}") for state in ("pretrained", "tuned"))
-    title = f"How alike the layers of {encoder} are on {task}, before and after tuning"
-    if before and after:
-        turn = "raises" if after[0] > before[0] else "lowers"
-        title = f"Tuning {encoder} on {task} {turn} the contrast of blocks from {before[0]:.2f} to {after[0]:.2f}"
+    words = [{"compared": _MATRICES.get(row["matrix"], row["matrix"]), **row} for row in drawn]
     return Figure(
         name="matrices",
-        title=title,
+        title=_stay(drawn) or f"How alike the layers of {encoder} are on {task}, before and after tuning",
         alt="Four matrices of the similarity of every layer with every other: of the pretrained encoder, of the tuned "
         "one with the pretrained one, of the tuned one, and of two restarts",
-        spec=_squares(drawn, "matrix"),
-        rows=tuple(drawn),
+        spec=_squares(words, "compared"),
+        rows=tuple(words),
         paper="paper 4, figure 1",
-        notes=(
-            _ABOUT,
-            "contrast: how much more alike layers are within two blocks than between them, at the best split",
-        ),
+        notes=(_CKA, _ABOUT),
     )
+
+
+def _stay(rows: Sequence[Row]) -> str:
+    """Which layers of the tuned model are still like those that they were, and which is the least so."""
+    own = {row["row"]: row["cka"] for row in rows if row["matrix"] == "FT-ORIG" and row["row"] == row["column"]}
+    if not own:
+        return ""
+    least = min(own, key=lambda layer: own[layer])
+    stay = sorted(layer for layer in own if own[layer] >= _ALIKE)
+    furthest = f"layer {least} is the least like what it was (CKA {own[least]:.2f})"
+    if not stay:
+        return f"Tuning changes every layer; {furthest}"
+    if len(stay) == len(own):
+        return f"Tuned layers stay like the pretrained ones; {furthest}"
+    which = f"layer {stay[0]} stays like the pretrained one" if len(stay) == 1 else (
+        f"layers {in_ranges(stay)} stay like the pretrained ones")  # fmt: skip
+    return f"After tuning {which} (CKA {_ALIKE} or more); {furthest}"
 
 
 def _values(blocks: Sequence[Row], measure: str) -> list[float]:
@@ -152,13 +162,20 @@ def _contrast(blocks: Sequence[Row]) -> Figure:
         for row in blocks
         if row["measure"] in states and row["mean"] is not None
     ]
-    drawn, cut = cut_intervals(drawn, "mean", "low", "high", panel="encoder", limits=(-1.0, 1.0))
-    gains = _values(blocks, "block contrast, tuned minus pretrained")
+    drawn = [
+        {**row, "shown_low": None if row["low"] is None else max(-1.0, row["low"]),
+         "shown_high": None if row["high"] is None else min(1.0, row["high"])}
+        for row in drawn
+    ]  # fmt: skip
+    measure = "block contrast, tuned minus pretrained"
+    gains = _values(blocks, measure)
+    lows = [row["low"] for row in telling(blocks) if row["measure"] == measure and row["low"] is not None]
     raised = sum(gain > 0 for gain in gains)
     title = "How much more alike layers are within two blocks than between them"
     if gains:
         gain = between(gains, digits=2)
-        title = f"Tuning raises the contrast of blocks in {raised} of {len(gains)} cases; it changes by {gain}"
+        title = (f"Tuning raises the contrast of blocks in {raised} of {len(gains)} cases, beyond chance in "
+                 f"{sum(low > 0 for low in lows)}; it changes by {gain}")  # fmt: skip
     return Figure(
         name="contrast",
         title=title,
@@ -167,5 +184,6 @@ def _contrast(blocks: Sequence[Row]) -> Figure:
         spec=bars(drawn, "task", "mean", x_title="task", y_title="CKA within minus between blocks", colour="state",
                   interval=("shown_low", "shown_high"), panel="encoder"),
         rows=tuple(drawn),
-        notes=cut,
+        notes=("contrast: how much more alike layers are within two blocks than between them, at the best split, "
+               "which may be another one after tuning", "whiskers: 95% intervals over seeds, as far as CKA can go"),
     )  # fmt: skip

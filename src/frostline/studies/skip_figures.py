@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from frostline.charts import Figure, Results, Row, by, said_of
 from frostline.charts.draw import bars, heatmap, lines
-from frostline.charts.words import between, cut_intervals, set_aside, telling
+from frostline.charts.words import BANDS, WHISKERS, between, cut_intervals, set_aside, telling
 
 _LITTLE = 1.0  # points that titles call little to lose
 
@@ -49,7 +49,7 @@ def _longest(rows: Sequence[Row]) -> str:
     if not counts:
         return "Quality without spans of layers"
     if not any(counts):
-        return f"No layer can be left out for less than {_LITTLE:g} point"
+        return f"No layer can be left out for less than {_LITTLE:g} point, by the means"
     spans = f"{between(counts)} of {between(depths)} layers in a row"
     return f"{spans} can be left out for less than {_LITTLE:g} point, by the means"
 
@@ -57,7 +57,7 @@ def _longest(rows: Sequence[Row]) -> str:
 def _singles(rows: Sequence[Row]) -> Figure:
     wanted = ("encoder", "task", "layer", "seeds", "drop", "low", "high")
     whole = [{"case": said_of(row, rows, "encoder", "task"), **{key: row[key] for key in wanted}} for row in rows]
-    drawn, cut = cut_intervals(whole, "drop", "low", "high", panel="case")
+    drawn, cut = cut_intervals(whole, "drop", "low", "high", said=WHISKERS, panel="case", from_zero=True)
     return Figure(
         name="layers",
         title=_dearest(telling(rows)),
@@ -85,7 +85,7 @@ def _dearest(rows: Sequence[Row]) -> str:
 
 def _by_length(rows: Sequence[Row]) -> Figure:
     whole = [row for row in rows if row["upper_minus_lower"] is not None]
-    drawn, cut = cut_intervals(whole, "upper_minus_lower", "low", "high", panel="encoder")
+    drawn, cut = cut_intervals(whole, "upper_minus_lower", "low", "high", said=BANDS, panel="encoder", from_zero=True)
     levels = [{"level": 0.0, "name": "", "encoder": encoder} for (encoder,), _ in by(drawn, "encoder")]
     return Figure(
         name="halves",
@@ -110,5 +110,5 @@ def _missed(rows: Sequence[Row]) -> str:
     beyond = sum(row["low"] > 0 or row["high"] < 0 for row in known)
     return (
         f"Spans of upper layers cost {abs(mean):.1f} points {more} than lower ones of the same length on average, "
-        f"beyond chance in {beyond} of {len(rows)} cases"
+        f"beyond chance for {beyond} of {len(rows)} lengths"
     )

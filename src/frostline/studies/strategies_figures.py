@@ -8,7 +8,7 @@ from typing import Any
 from frostline.charts import Figure, Results, Row, by, said_of
 from frostline.charts.draw import beside, dots, scatter
 from frostline.charts.theme import BLUE, GREEN, GREY, ORANGE, PINK, RED, SKY, VIOLET, YELLOW
-from frostline.charts.words import cut_intervals, set_aside, telling
+from frostline.charts.words import WHISKERS, cut_intervals, set_aside, telling
 
 # Plans around the best layer are warm, baselines cold.
 _KINDS = {
@@ -48,7 +48,7 @@ def _kind(arm: str) -> str:
 
 def _by_layers(rows: Sequence[Row], plans: Sequence[Row]) -> Figure:
     placed = sorted((row for row in plans if row["layers"] is not None), key=_order)
-    cut, notes = cut_intervals(placed, "mean", "low", "high")
+    cut, notes = cut_intervals(placed, "mean", "low", "high", said=WHISKERS)
     best = {id(max(column, key=lambda row: row["mean"])) for _, column in by(cut, "panel", "layers")}
     drawn = [{**row, "best": _plans(row) if id(row) in best else None} for row in cut]
     levels = [{"level": row["mean"], "name": "all", "panel": row["panel"]} for row in rows if row["arm"] == "full"]
@@ -99,7 +99,7 @@ def _against_full(results: Results, plans: Sequence[Row]) -> Figure:
         if counted
         else "Points above or below tuning all layers, plan by plan",
         alt="Points above or below full fine-tuning for every plan, with 95% intervals over test rows",
-        spec=dots(drawn, "plan", "minus_full", x_title="", y_title="points above tuning all layers", colour="kind",
+        spec=dots(drawn, "plan", "minus_full", x_title="", y_title="points minus tuning all layers", colour="kind",
                   colours=_COLOURS, interval=("rows_low", "rows_high"), panel="panel", levels=levels),
         rows=tuple(drawn),
         paper="paper 1, figures 4, 5 and 10",

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from frostline.charts import Figure, Results, Row, by, said_of
 from frostline.charts.draw import bars, beside
 from frostline.charts.theme import BLUE, GREEN, GREY, ORANGE, RED
-from frostline.charts.words import cut_intervals, set_aside, telling
+from frostline.charts.words import WHISKERS, cut_intervals, set_aside, telling
 from frostline.errors import OptionError
 from frostline.records import Plan
 from frostline.strategies import STRATEGIES
@@ -111,7 +111,7 @@ def _by_k(rows: Sequence[Row]) -> Figure:
     plain = [row for kind in _KINDS for row in rows if row["arm"].startswith(f"{kind}-") and row["arm"] != _BEST]
     split = [(row, row["arm"].split("-")) for row in plain]
     told = [{"kind": _KINDS[kind][0], "k": int(k), **{key: row[key] for key in wanted}} for row, (kind, k) in split]
-    drawn, notes = cut_intervals(told, "mean", "low", "high")
+    drawn, notes = cut_intervals(told, "mean", "low", "high", said=WHISKERS)
     levels = [{"level": row["mean"], "name": "all", "panel": row["panel"]}
               for row in rows if row["arm"] == "full"]  # fmt: skip
     return Figure(

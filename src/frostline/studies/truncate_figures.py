@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from frostline.charts import Figure, Results, Row, said_of
 from frostline.charts.draw import bars, lines
 from frostline.charts.theme import BLUE, GREEN, RED, encoder_colours
-from frostline.charts.words import POINTS, between, cut_intervals, set_aside, telling
+from frostline.charts.words import BANDS, POINTS, WHISKERS, between, cut_intervals, set_aside, telling
 
-_COLOURS = {"UNTUNED": GREEN, "TUNED": RED, "TUNEDORIG": BLUE}  # what is tuned is red everywhere
-_ABOUT = (
-    "UNTUNED: the tuned head reads at the layer, nothing is trained; TUNED: a fresh head on the tuned model's states; "
-    "TUNEDORIG: a fresh head on the pretrained model's"
-)
+# What is tuned is red everywhere.
+_ARMS = {"UNTUNED": ("its own head", GREEN), "TUNED": ("a fresh head, tuned states", RED),
+         "TUNEDORIG": ("a fresh head, pretrained states", BLUE)}  # fmt: skip
+_ABOUT = "in the paper: UNTUNED, its own head, nothing is trained; TUNED and TUNEDORIG, fresh heads on frozen states"
 
 
 def figures(results: Results) -> list[Figure]:
@@ -25,16 +24,24 @@ def figures(results: Results) -> list[Figure]:
 def _layers(rows: Sequence[Row], summary: Sequence[Row]) -> Figure:
     wanted = ("encoder", "task", "arm", "layer", "seeds", "mean", "low", "high", "minus_full")
     cases = [{"case": said_of(row, rows, "encoder", "task"), **row} for row in rows if row["mean"] is not None]
-    whole = [{key: row[key] for key in ("case", *wanted)} for row in cases if row["layer"] is not None]
-    drawn, cut = cut_intervals(whole, "mean", "low", "high", panel="case", limits=POINTS)
-    levels = [{"case": row["case"], "level": row["mean"], "name": "constant"} for row in cases if row["layer"] is None]
+    whole = [
+        {"read_by": _ARMS[row["arm"]][0], **{key: row[key] for key in ("case", *wanted)}}
+        for row in cases
+        if row["layer"] is not None
+    ]
+    drawn, cut = cut_intervals(whole, "mean", "low", "high", said=BANDS, panel="case", limits=POINTS)
+    levels = [
+        {"case": row["case"], "level": row["mean"], "name": "best constant answer"}
+        for row in cases
+        if row["layer"] is None
+    ]
     return Figure(
         name="layers",
         title=_can_go(telling(summary)),
         alt="Curves of quality over the layer that is read, by the tuned model's own head, by a fresh one and by one "
         "on the pretrained model, with 95% intervals over seeds and a line for the best constant answer",
-        spec=lines(drawn, "layer", "mean", x_title="layer that is read; those above are gone",
-                   y_title="quality in points", colour="arm", colours=_COLOURS, panel="case",
+        spec=lines(drawn, "layer", "mean", x_title="layer that is read",
+                   y_title="quality in points", colour="read_by", colours=dict(_ARMS.values()), panel="case",
                    interval=("shown_low", "shown_high"), levels=levels, independent=True),
         rows=tuple(drawn),
         paper="paper 4, figure 3",
@@ -47,13 +54,17 @@ def _can_go(summary: Sequence[Row]) -> str:
     if not summary or any(row["can_go_untuned"] is None or row["can_go_tuned"] is None for row in summary):
         return "Quality when a tuned model is read at a layer"
     own, fresh, depth = (between([row[key] for row in summary]) for key in ("can_go_untuned", "can_go_tuned", "layers"))
+    if own == fresh == "0":
+        return f"No layer of {depth} is shown to be dispensable, with the model's own head or a fresh one"
     return f"Of {depth} layers, {own} at the top are shown to be dispensable with the own head, {fresh} with a new one"
 
 
 def _worth(summary: Sequence[Row], results: Results) -> Figure:
     wanted = ("encoder", "task", "seeds", "tuned_minus_orig", "low", "high")
     known = [{key: row[key] for key in wanted} for row in summary if row["tuned_minus_orig"] is not None]
-    drawn, cut = cut_intervals(known, "tuned_minus_orig", "low", "high", panel="no panel")
+    drawn, cut = cut_intervals(
+        known, "tuned_minus_orig", "low", "high", said=WHISKERS, panel="no panel", from_zero=True
+    )
     counted = [row for row in telling(summary) if row["tuned_minus_orig"] is not None]
     gaps = [row["tuned_minus_orig"] for row in counted]
     beyond = sum(row["low"] is not None and row["low"] > 0 for row in counted)
@@ -66,7 +77,7 @@ def _worth(summary: Sequence[Row], results: Results) -> Figure:
         title=title,
         alt="Bars of how much better a fresh head reads tuned than pretrained states, mean over the upper half of the "
         "layers, for each encoder and task, with 95% intervals over seeds",
-        spec=bars(drawn, "task", "tuned_minus_orig", x_title="task", y_title="points, TUNED minus TUNEDORIG",
+        spec=bars(drawn, "task", "tuned_minus_orig", x_title="task", y_title="points, tuned minus pretrained states",
                   colour="encoder", colours=encoder_colours([row["encoder"] for row in drawn], results.families),
                   interval=("shown_low", "shown_high")),
         rows=tuple(drawn),

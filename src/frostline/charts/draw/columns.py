@@ -10,8 +10,10 @@ from frostline.charts.draw.parts import (
     arranged,
     as_spec,
     colour_of,
+    cut_ends,
     tooltips,
 )
+from frostline.charts.theme import GREY
 
 
 def bars(
@@ -42,5 +44,6 @@ def bars(
     if interval is not None:
         low, high = interval
         parts.append(base.mark_rule(style="whisker").encode(x=alt.X(f"{low}:Q", title=y_title), x2=alt.X2(high)))
+        parts += cut_ends(base, rows, interval, {"color": alt.value(GREY)}, axis="x")
     vertical = [alt.Chart().mark_rule(strokeDash=[5, 4]).encode(x="level:Q", tooltip=["name:N", "level:Q"])]
     return as_spec(arranged(parts + (vertical if levels else []), rows, levels, panel, height=None))

@@ -95,7 +95,7 @@ def two_axes(
     """Two curves over layers that have no unit in common, each with a vertical axis of its own in its own colour.
 
     Args:
-        rows: what is drawn; `NAME_low` and `NAME_high` beside a curve's column are its interval.
+        rows: what is drawn; `shown_NAME_low` and `shown_NAME_high` beside a curve's column are its interval.
         x: column of the horizontal place.
         left: column of the curve that the left axis belongs to.
         right: column of the curve that the right axis belongs to.
@@ -121,7 +121,7 @@ def two_axes(
         hue = {
             "color": alt.Color("curve:N", scale=hues, title=None, legend=alt.Legend(labelLimit=300, symbolOpacity=1))
         }
-        ends = {"y": alt.Y(f"{column}_low:Q", title=title), "y2": alt.Y2(f"{column}_high")}
+        ends = {"y": alt.Y(f"shown_{column}_low:Q", title=title), "y2": alt.Y2(f"shown_{column}_high")}
         points = curve.mark_point(filled=True, opacity=1, size=45, shape=shape)
         return alt.layer(
             curve.mark_area(opacity=0.12).encode(**ends, **hue, **apart),
@@ -160,7 +160,9 @@ def trajectories(
     import altair as alt
 
     ranks = list(range(1, len({row[line] for row in rows}) + 1))
-    hue = alt.Color(f"{line}:Q", scale=alt.Scale(scheme=SEQUENTIAL), legend=None)
+    # Neither end of the colours can be seen on both papers.
+    scheme = alt.SchemeParams(name=SEQUENTIAL, extent=[0.25, 0.8])
+    hue = alt.Color(f"{line}:Q", scale=alt.Scale(scheme=scheme), legend=None)
     base = alt.Chart().encode(
         x=alt.X(f"{x}:Q", title=x_title, axis=whole_axis(rows, x)),
         y=alt.Y(f"{rank}:Q", title=rank_title, axis=alt.Axis(values=ranks, format="d", labelOverlap=True),
@@ -168,13 +170,23 @@ def trajectories(
         detail=f"{line}:N",
     )  # fmt: skip
     last = max((row[x] for row in rows), default=0)
-    named = base.transform_filter(f"datum.{x} == {last}").mark_text(align="left", dx=8, fontSize=11)
+    rows = [*rows, *_ends_named(rows, x, rank, line, panel, last=last)]
+    named = base.transform_filter("isValid(datum.shown_name)").mark_text(align="left", dx=8, fontSize=11)
     parts = [
         base.mark_line(strokeWidth=2).encode(color=hue),
         base.mark_point(filled=True, opacity=1, size=45).encode(color=hue, tooltip=tooltips(rows)),
-        named.encode(text=f"{line}:N"),
+        named.encode(text="shown_name:N"),
     ]
     return as_spec(arranged(parts, rows, (), panel))
+
+
+def _ends_named(rows: Sequence[Row], x: str, rank: str, line: str, panel: str | None, *, last: Any) -> list[Row]:
+    """One more row for each place in which lines end, with the names of all that do."""
+    ends: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        if row[x] == last:
+            ends.setdefault((row.get(panel) if panel else None, row[rank]), []).append(row)
+    return [{**group[0], "shown_name": ", ".join(str(row[line]) for row in group)} for group in ends.values()]
 
 
 def _large_where(column: str) -> alt.Size:

@@ -27,14 +27,43 @@ def own_axes(spec: Mapping[str, Any]) -> dict[str, Any]:
     return {**spec, "resolve": {"scale": {"x": "independent", "y": "independent"}}} if "facet" in spec else {**spec}
 
 
+def shown_columns(rows: Sequence[Row]) -> list[str]:
+    """The columns that people are told: not those that only say how something is drawn, nor those that are empty."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    hidden = {name for name in names if name.startswith("shown_") or name in ("cut", "side")}
+    return [name for name in names if name not in hidden and any(row.get(name) not in (None, "") for row in rows)]
+
+
 def tooltips(rows: Sequence[Row]) -> list[Any]:
     """Every column, said when a mark is pointed at: numbers with four digits."""
     import altair as alt
 
     return [
         alt.Tooltip(f"{name}:Q", format=".4~r") if _is_number(rows, name) else alt.Tooltip(f"{name}:N")
-        for name in dict.fromkeys(name for row in rows for name in row)
+        for name in shown_columns(rows)
     ]
+
+
+def cut_ends(
+    base: Any, rows: Sequence[Row], interval: tuple[str, str], hue: Mapping[str, Any], *, axis: str
+) -> list[Any]:
+    """Arrowheads where a whisker goes on beyond what is drawn.
+
+    Args:
+        base: the chart with the other axis.
+        rows: what is drawn; `cut` says which ends are none.
+        interval: columns of the ends that are drawn.
+        hue: colours of the whiskers.
+        axis: along which they lie, 'x' or 'y'.
+    """
+    shapes = {"x": ("triangle-left", "triangle-right"), "y": ("triangle-down", "triangle-up")}[axis]
+    found = []
+    for end, column, shape in zip(("low", "high"), interval, shapes, strict=True):
+        if any(end in (row.get("cut") or "") for row in rows):
+            mine = base.transform_filter(f"isValid(datum.cut) && indexof(datum.cut, '{end}') >= 0")
+            mark = mine.mark_point(shape=shape, filled=True, size=40, opacity=0.9)
+            found.append(mark.encode(**{axis: f"{column}:Q"}, **hue))
+    return found
 
 
 def _is_number(rows: Iterable[Row], name: str) -> bool:

@@ -10,6 +10,7 @@ from frostline.charts.draw.parts import (
     arranged,
     as_spec,
     colour_of,
+    cut_ends,
     level_lines,
     shape_of,
     tooltips,
@@ -206,6 +207,7 @@ def dots(
         low, high = interval
         ends = {"x": alt.X(f"{low}:Q", title=y_title), "x2": alt.X2(high)}
         parts.append(base.mark_rule(opacity=0.6, strokeWidth=2).encode(**ends, **hue))
+        parts += cut_ends(base, rows, interval, hue, axis="x")
     place = alt.X(f"{y}:Q", title=y_title, scale=alt.Scale(zero=False))
     points = base.mark_point(filled=True, size=70, opacity=1)
     parts.append(points.encode(x=place, tooltip=tooltips(rows), **hue, **shape))
@@ -225,12 +227,14 @@ def beside(
     interval: tuple[str, str] | None = None,
     panel: str | None = None,
     label: str | None = None,
+    domain: tuple[float, float] | None = None,
     levels: Sequence[Row] = (),
 ) -> dict[str, Any]:
     """Points with whiskers for few whole numbers, those of each number side by side; arguments as of `lines`.
 
-    For more groups than bands could be told apart; each panel has a vertical axis of its own. `label` is the column of
-    names that stand over their points: for one point of each number at most, or they would overlap.
+    For more groups than bands could be told apart; each panel has a vertical axis of its own, or that of `domain`.
+    `label` is the column of names that stand over their points: for one point of each number at most, or they would
+    overlap.
     """
     import altair as alt
 
@@ -245,7 +249,9 @@ def beside(
         low, high = interval
         ends = {"y": alt.Y(f"{low}:Q", title=y_title), "y2": alt.Y2(high)}
         parts.append(base.mark_rule(opacity=0.6, strokeWidth=2).encode(**ends, **hue))
-    height = alt.Y(f"{y}:Q", title=y_title, scale=alt.Scale(zero=False))
+        parts += cut_ends(base, rows, interval, hue, axis="y")
+    scale = alt.Scale(zero=False) if domain is None else alt.Scale(domain=list(domain))
+    height = alt.Y(f"{y}:Q", title=y_title, scale=scale)
     points = base.mark_point(filled=True, size=70, opacity=1)
     shape = shape_of(rows, colour, colour_title)
     parts.append(points.encode(y=height, tooltip=tooltips(rows), shape=shape, **hue))

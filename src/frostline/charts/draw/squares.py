@@ -54,7 +54,8 @@ def heatmap(
         reverse=middle is not None,
     )
     across, down = ({row[key] for row in rows} for key in (x, y))
-    side = 26 if max(len(across), len(down)) <= 13 else 15
+    most = max(len(across), len(down))
+    side = 38 if most <= 8 else 26 if most <= 13 else 15
     square = alt.Chart().encode(
         x=alt.X(f"{x}:O", title=x_title, axis=alt.Axis(labelAngle=0)),
         y=alt.Y(f"{y}:O", title=y_title, sort="descending"),
@@ -64,7 +65,7 @@ def heatmap(
                                                   legend=alt.Legend(orient="right")), tooltip=tooltips(rows))
     ]  # fmt: skip
     if written and side > 20:
-        parts.append(square.mark_text(fontSize=9).encode(**_written(rows, value, domain, middle)))
+        parts.append(square.mark_text(fontSize=11 if side > 30 else 9).encode(**_written(rows, value, domain, middle)))
     width, height = side * len(across), side * len(down)
     return as_spec(arranged(parts, rows, (), panel, columns=columns, width=width, height=height))
 
@@ -78,7 +79,7 @@ def _written(
     known = [float(row[value]) for row in rows if row.get(value) is not None] or [0.0]
     low, high = domain or (min(known), max(known))
     digits = ".0f" if max(map(abs, known)) >= 10 else ".1f" if high - low > 1 else ".2f"
-    is_dark = f"datum.{value} < {low + 0.6 * (high - low):g}"
+    is_dark = f"datum.{value} < {low + 0.48 * (high - low):g}"
     if middle is not None:
         is_dark = f"abs(datum.{value} - {middle:g}) > {0.7 * max(abs(high - middle), abs(low - middle)):g}"
     ink = alt.condition(is_dark, alt.value("#ffffff"), alt.value("#22201d"))

@@ -23,7 +23,7 @@
         var theme = given.themes[dark.matches ? "dark" : "light"];
         var config = Object.assign({}, theme, { background: "transparent" });
         if (narrow.matches) {
-          config.legend = Object.assign({}, theme.legend, { columns: 1, labelLimit: 220 });
+          config.legend = Object.assign({}, theme.legend, { columns: 1, labelLimit: 220, layout: { bottom: { direction: "vertical" } } });
           config.axis = Object.assign({}, theme.axis, { labelLimit: 110, titleLimit: 240 });
         }
         var embed = function (over) {
