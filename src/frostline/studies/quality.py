@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 
 _COLUMNS = (
-    "low, high: 95% interval of the mean over seeds; seeds_ and rows_: of the difference to full tuning; p: paired "
-    "over seeds, p_holm: corrected for the number of arms; informative: full tuning is shown to beat a constant answer; "
+    "low, high: 95% interval of the mean over seeds; seeds_, rows_: of the difference to full tuning; p: paired over "
+    "seeds, p_holm: corrected for the arms; informative: full tuning is shown to beat a constant answer; "
     "majority_predicted: share of predictions that are the most frequent class"
 )
 
