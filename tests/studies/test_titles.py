@@ -47,6 +47,8 @@ def test_which_layers_stay_what_they_were_is_read_off_the_diagonal(own, title):
 def test_half_of_the_draws_are_not_called_most(share, said):
     row = {**CASE, "is_reference": False, "within_one": share, "smallest_class": 5, "rows": 100}
     assert _steadiness([row], IMBALANCE).endswith(said)
+    factor = _steadiness([{**row, "log_ratio": 0.95}], IMBALANCE)
+    assert factor.endswith(f"{said}; variability itself is off by a factor of 2.6")
     other = {**row, "task": "more", "within_one": 0.6}
     assert f"in most draws of {1 + (share > 0.5)} of 2 cases" in _steadiness([row, other], IMBALANCE)
 

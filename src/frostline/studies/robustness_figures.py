@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import exp
 from typing import Any
 
 from frostline.charts import Figure, Results, Row, by, said_of
@@ -100,7 +101,9 @@ def _steadiness(compared: Sequence[Row], kind: str) -> str:
         often = f"in {least[0]['within_one']:.0%} of the draws"
     else:
         often = f"in most draws of {sum(row['within_one'] > 0.5 for row in least)} of {len(least)} cases"
-    return f"{what} the best layer is at most one layer away from where it was {often}"
+    changes = [row["log_ratio"] for row in least if row.get("log_ratio") is not None]
+    level = f"; variability itself is off by a factor of {exp(sum(changes) / len(changes)):.1f}" if changes else ""
+    return f"{what} the best layer is at most one layer away from where it was {often}{level}"
 
 
 def _trust(compared: Sequence[Row], kind: str, *, paper: str) -> Figure:

@@ -71,7 +71,8 @@ def lines(
         low, high = interval
         ends = {"y": alt.Y(f"{low}:Q", title=y_title), "y2": alt.Y2(high)}
         apart = {} if dash is None else {"detail": f"{dash}:N"}
-        parts.append(base.mark_area(opacity=0.18, interpolate="linear").encode(**ends, **hue, **apart))
+        opacity = 0.18 if colour is None or len(values_of(rows, colour)) < 3 else 0.1  # many bands lie over each other
+        parts.append(base.mark_area(opacity=opacity, interpolate="linear").encode(**ends, **hue, **apart))
     parts.append(base.mark_line(strokeWidth=2).encode(y=height, **hue, **strokes))
     size = {} if marked is None else {"size": _large_where(marked)}
     shape = {} if colour is None else {"shape": shape_of(rows, colour, colour_title)}
