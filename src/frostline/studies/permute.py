@@ -41,7 +41,7 @@ def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
         ask, points, name="quality", title="Quality with shuffled layers",
         labels=("encoder", "task", "arm", "order"),
     )  # fmt: skip
-    return [quality_by_arm, _recovered(ask, points), _correlations(ask, points)]
+    return [quality_by_arm, _recovered(ask, points), *_correlations(ask, points)]
 
 
 def _means(ask: Ask, points: Sequence[Measured]) -> dict[tuple[str, str], dict[str, float]]:
@@ -91,8 +91,8 @@ def _shares(
     return dict(zip(seeds, shares_of_ratio(kept, gains), strict=True)) if sum(gains) > 0 else None
 
 
-def _correlations(ask: Ask, points: Sequence[Measured]) -> Table:
-    """Whether the same orders are good on different tasks."""
+def _correlations(ask: Ask, points: Sequence[Measured]) -> list[Table]:
+    """Whether the same orders are good on different tasks; no table where there is one task."""
     means = _means(ask, points)
     records: list[dict[str, Cell]] = []
     for encoder in dict.fromkeys(encoder for encoder, _ in means):
@@ -110,10 +110,9 @@ def _correlations(ask: Ask, points: Sequence[Measured]) -> Table:
         known = [chance if isinstance(chance, float) and chance == chance else None for chance in chances]
         for record, corrected in zip(mine, holm(known), strict=True):
             record["p_holm"] = corrected
-    if not records:
-        records = [{"encoder": encoder, "task": task, "other": None} for encoder, task in means]
     note = "p_holm: corrected for the pairs of tasks of one encoder"
-    return table_of("correlations", "Agreement between tasks on which orders are good", records, notes=[note])
+    title = "Agreement between tasks on which orders are good"
+    return [table_of("correlations", title, records, notes=[note])] if records else []
 
 
 def _figures(results: Results) -> list[Figure]:
@@ -170,7 +169,7 @@ def _found(recovered: Sequence[Row]) -> str:
 def _agreement(measured: Sequence[Row], correlations: Sequence[Row]) -> Figure:
     """Every order on one task against another."""
     means = {(row["encoder"], row["task"], row["arm"]): row for row in measured}
-    pairs = list(dict.fromkeys((row["encoder"], row["task"], row["other"]) for row in correlations if row["other"]))
+    pairs = list(dict.fromkeys((row["encoder"], row["task"], row["other"]) for row in correlations))
     many = len({encoder for encoder, _, _ in pairs}) > 1
     drawn = [
         {"pair": f"{one} (across) and {other} (up){f', {encoder}' if many else ''}", "number": _number(row),
