@@ -11,6 +11,7 @@ from frostline.families import FAMILIES
 from frostline.methods import METHODS
 from frostline.report.studies_page import MARK, studies_markdown
 from frostline.strategies import STRATEGIES
+from frostline.studies import STUDIES
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -68,3 +69,11 @@ def test_every_flag_that_a_page_names_exists(page, capsys):
     ours = "\n".join(line for line in page.read_text().splitlines() if not line.startswith("$ ray "))
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", ours))
     assert named <= known
+
+
+def test_every_study_has_an_example_with_what_it_took():
+    page = (ROOT / "docs" / "studies.md").read_text()
+    for name in STUDIES.names():
+        section = page.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
+        assert re.search(r"\(\d+ trials in [\d,]+ seconds on one core\)", section), f"{name}: run `make docs-figures`"
+        assert f"](images/studies/{name}.svg)" in section
