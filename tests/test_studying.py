@@ -120,6 +120,17 @@ def test_a_folder_with_something_else_in_it_is_refused(tmp_path):
     assert (tmp_path / "freeze" / "thesis.txt").read_text() == "mine"
 
 
+@pytest.mark.parametrize("content", ["{", "[1]", "null"])
+def test_a_damaged_specification_is_one_line(finished, tmp_path, content):
+    _, folder = finished
+    (tmp_path / "freeze").mkdir()
+    (tmp_path / "freeze" / "study.json").write_text(content)
+    given = {"encoders": [str(folder / "tiny")], "tasks": [str(folder / "letters.csv")]}
+    with pytest.raises(UserError, match=r"study\.json: is damaged \(.*\); give another --output") as error:
+        run_quickly("freeze", tmp_path, **given)
+    assert "\n" not in str(error.value)
+
+
 def test_a_file_in_place_of_the_folder_is_refused(tmp_path):
     (tmp_path / "freeze").write_text("mine")
     with pytest.raises(OptionError, match="is a file"):

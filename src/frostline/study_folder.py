@@ -52,7 +52,7 @@ def agree(folder: Path, mine: Mapping[str, Any], *, defaults: Mapping[str, Any],
     """
     place = folder / SPECIFICATION
     if place.exists():
-        theirs = json.loads(place.read_text(encoding="utf-8"))
+        theirs = _read(place)
         # What there was no option for when the folder was made was as it still is unless it is set.
         theirs["options"] = {**defaults, **theirs.get("options", {})}
         theirs["recipe"] = {**Recipe().to_json(), **theirs.get("recipe", {})}
@@ -68,6 +68,14 @@ def agree(folder: Path, mine: Mapping[str, Any], *, defaults: Mapping[str, Any],
         if not differences:
             return
     folders.write_json(place, {**mine, **aside})
+
+
+def _read(place: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(place.read_text(encoding="utf-8"))
+        return dict(found)
+    except (ValueError, TypeError) as error:
+        raise UserError(f"{place}: is damaged ({error}); give another --output") from None
 
 
 def _has_trials(folder: Path) -> bool:

@@ -41,7 +41,8 @@ class Store:
         except sqlite3.Error as error:
             if (said := _outside(path, error)) is not None:
                 raise said from None
-            raise UserError(f"{path}: is no store of trials ({error}); remove it or give another folder") from None
+            remedy = "give another folder" if for_reading else "move it away or give another folder"
+            raise UserError(f"{path}: is no store of trials ({error}); {remedy}") from None
         if known is not None and known > FORMAT:
             self.close()
             raise UserError(f"{path}: was written by a newer Frostline (format {known}); update this one")
