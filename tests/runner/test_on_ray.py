@@ -153,6 +153,7 @@ def test_the_command_line_hands_over_what_a_trial_takes(tmp_path, capsys):
     assert "--workers: is for processes on this machine" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_cluster_that_the_program_had_joined_is_left_running(materials):  # noqa: F811
     ray.init(address="local", include_dashboard=False, _node_ip_address="127.0.0.1", num_cpus=1, log_to_driver=False)
     try:
