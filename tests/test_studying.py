@@ -68,6 +68,13 @@ def test_a_folder_made_with_another_specification_is_refused_with_the_difference
     assert (found.folder / "study.json").read_text() == before
 
 
+def test_a_folder_with_another_study_is_refused_by_its_name(finished):
+    found, folder = finished
+    with pytest.raises(OptionError) as error:
+        run_quickly("surgical", folder, output=found.folder)
+    assert str(error.value) == f"{found.folder}: holds the study freeze; give another --output"
+
+
 def test_a_folder_from_before_there_was_an_option_can_be_gone_on_with(finished):
     found, folder = finished
     place = found.folder / "study.json"
@@ -277,8 +284,9 @@ def test_it_says_how_many_trials_and_how_long_before_it_starts(finished, tmp_pat
     said = []
     given = {"encoders": [str(folder / "tiny")], "tasks": [str(folder / "letters.csv")]}
     run_quickly("freeze", tmp_path, estimate=True, announce=said.append, **given)
-    assert said[0].startswith("2 of 2 trials to run, 4 will follow from their results: about ")
-    assert " to " in said[0].split("about ")[1]
+    assert said[0] == "letters: columns guessed from their names: text = 'text', label = 'label'"
+    assert said[1].startswith("2 of 2 trials to run, 4 will follow from their results: about ")
+    assert " to " in said[1].split("about ")[1]
 
 
 def test_a_dry_run_says_so_and_runs_nothing_and_the_study_goes_on_from_it(finished, tmp_path):
@@ -286,7 +294,7 @@ def test_a_dry_run_says_so_and_runs_nothing_and_the_study_goes_on_from_it(finish
     said = []
     given = {"encoders": [str(folder / "tiny")], "tasks": [str(folder / "letters.csv")]}
     found = run_quickly("freeze", tmp_path, estimate=True, dry_run=True, announce=said.append, **given)
-    assert said[0].startswith("2 of 2 trials to run, 4 will follow from their results: about ")
+    assert said[1].startswith("2 of 2 trials to run, 4 will follow from their results: about ")
     assert (found.points, found.tables) == ((), ())
     assert len(read_trials(found.folder).rows) == 0
     assert read_tables(found.folder) == []

@@ -53,6 +53,8 @@ def agree(folder: Path, mine: Mapping[str, Any], *, defaults: Mapping[str, Any],
     place = folder / SPECIFICATION
     if place.exists():
         theirs = _read(place)
+        if theirs.get("study") != mine["study"] and _has_trials(folder):
+            raise OptionError(f"{folder}: holds the study {theirs.get('study')}; give another --output")
         # What there was no option for when the folder was made was as it still is unless it is set.
         theirs["options"] = {**defaults, **theirs.get("options", {})}
         theirs["recipe"] = {**Recipe().to_json(), **theirs.get("recipe", {})}

@@ -80,6 +80,7 @@ def study(
     recipe: Mapping[str, Any] | None = None,
     protocol: str = "held-out",
     margin: float = 1.0,
+    columns: Mapping[str, str | None] | None = None,
     data_dir: str | Path | None = None,
     workers: int = 1,
     executor: Callable[[Materials], Executor] | None = None,
@@ -105,6 +106,7 @@ def study(
         recipe: fields of the recipe that differ from the paper's.
         protocol: 'held-out' selects on validation and reads the test rows once; 'paper' selects on the test rows.
         margin: points of the metric that count as little to lose, in the tables.
+        columns: of files: 'text', 'text_pair' and 'label', as `load_task` takes them; guessed and said unless given.
         data_dir: the folder with official files, for presets.
         workers: processes that run trials; 0 where the executor decides.
         executor: runs the trials in place of processes on this machine.
@@ -133,8 +135,13 @@ def study(
     asked = {**(chosen.quick_recipe if quick else {}), **(recipe or {})}
     base = Recipe(**{"threads": 1, **chosen.recipe, **asked})
     wanted = tuple(tasks) or (chosen.quick_tasks if quick else chosen.tasks)
-    loaded_tasks = [_task(one, protocol=protocol, data_dir=data_dir, quick=quick) for one in wanted]
+    named = {name: column for name, column in (columns or {}).items() if column is not None}
+    loaded_tasks = [_task(one, protocol=protocol, columns=named, data_dir=data_dir, quick=quick) for one in wanted]
     _refuse_twins([task.name for task in loaded_tasks], "task")
+    for task in loaded_tasks:
+        for note in task.notes:
+            if "guessed" in note:
+                tell(f"{task.name}: {note}")
     loaded = [one if isinstance(one, Encoder) else load_encoder(one, device=device) for one in encoders]
     _refuse_twins([encoder.revision for encoder in loaded], "encoder")
     materials = Materials(
@@ -327,10 +334,18 @@ def _measured(point: Point, store: Store) -> Measured:
     return Measured(spec=point.spec, labels=point.labels, result=result)
 
 
-def _task(given: Task | str | Path, *, protocol: str, data_dir: str | Path | None, quick: bool) -> Task:
+def _task(
+    given: Task | str | Path,
+    *,
+    protocol: str,
+    columns: Mapping[str, str],
+    data_dir: str | Path | None,
+    quick: bool,
+) -> Task:
     if isinstance(given, Task) and protocol != "held-out":
         raise OptionError(f"{given.name}: is loaded already; say protocol {protocol!r} when loading it")
-    task = given if isinstance(given, Task) else load_task(given, protocol=protocol, data_dir=data_dir)  # type: ignore[arg-type]
+    how: dict[str, Any] = {"protocol": protocol, "data_dir": data_dir, **columns}
+    task = given if isinstance(given, Task) else load_task(given, **how)
     if task.validation is None:
         raise DataError(f"{task.name}: has no validation rows, and studies choose on them")
     if not quick:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from tests.race_tools import write_rows
@@ -33,11 +34,13 @@ def test_a_study_prints_its_tables_and_where_they_lie_and_goes_on_where_it_was(a
     assert "Quality by the number of frozen layers" in first
     assert "1 of 1 trials to run" in first
     assert "the best constant answer gives" in first
-    assert f"trials:  frostline results {arguments[-1]}" in first
+    assert f"again:   frostline results {arguments[-1]}; its trials: --trials" in first
+    assert "letters: columns guessed from their names: text = 'text', label = 'label'" in first
     assert run(arguments) == 0
     again = capsys.readouterr().out
     assert "trials to run" not in again
-    assert again in first  # the same tables
+    tables = again.partition("'label'\n")[2]
+    assert tables and tables in first  # the same tables
 
 
 def test_json_is_one_object_with_the_tables(arguments, capsys):
@@ -164,3 +167,15 @@ def test_a_dry_run_says_the_cost_and_starts_nothing(made, tmp_path, capsys):
     assert "nothing was run; the same command without --dry-run starts" in said
     assert run([*given, "--json"]) == 2
     assert "--dry-run: says a line and no tables" in capsys.readouterr().err
+
+
+def test_columns_can_be_named(made, tmp_path, capsys):
+    encoder, data = made
+    other = tmp_path / "other.csv"
+    other.write_text(Path(data).read_text().replace("text,label", "a,b", 1))
+    given = ["study", "freeze", "--quick", "--encoder", encoder, "--tasks", str(other), "--dry-run", "--output",
+             str(tmp_path / "study")]  # fmt: skip
+    assert run(given) == 2
+    assert "--text and --label" in capsys.readouterr().err
+    assert run([*given, "--text", "a", "--label", "b"]) == 0
+    assert "guessed" not in capsys.readouterr().out

@@ -366,3 +366,14 @@ def test_correlations_are_averaged_on_the_z_scale():
     assert (found.low, found.high) == (pytest.approx(math.tanh(middle - half)), pytest.approx(math.tanh(middle + half)))
     assert summarise_correlations([]) is None
     assert summarise_correlations([1.0, 1.0]).mean == pytest.approx(1.0)
+
+
+def test_what_rounding_leaves_does_not_put_an_interval_on_one_side_of_zero():
+    """Thirds of a point up and down: in floating point they do not add up to nothing."""
+    labels = [0, 1] * 30
+    ones = [[label if place % 10 else 1 - label for place, label in enumerate(labels)]] * 3
+    others = [[label if (place + 1) % 10 else 1 - label for place, label in enumerate(labels)]] * 3
+    found = compare_means(labels, ones, others, "accuracy", draws=400)
+    assert found.low == round(found.low, 9)
+    assert found.high == round(found.high, 9)
+    assert found.low <= 0 <= found.high

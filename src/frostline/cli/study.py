@@ -50,6 +50,9 @@ def command(
         str, typer.Option(help="'held-out' selects on validation; 'paper' selects on the test rows, as the papers do.")
     ] = "held-out",
     margin: Annotated[float, typer.Option(help="Points of the metric that count as little to lose.")] = 1.0,
+    text: options.Text = None,
+    text_pair: options.TextPair = None,
+    label: options.Label = None,
     data_dir: options.DataDir = None,
     output: Annotated[
         Optional[Path],
@@ -137,6 +140,7 @@ def command(
                 recipe={key: value for key, value in recipe.items() if value is not None},
                 protocol=protocol,
                 margin=margin,
+                columns={"text": text, "text_pair": text_pair, "label": label},
                 data_dir=data_dir,
                 workers=0 if on is not None else 1 if workers is None else workers,
                 executor=None if on is None else _on_ray(on, cpus_per_trial, gpus_per_trial),
@@ -210,5 +214,5 @@ def _show(found: Studied) -> None:
         screen.show_table(table)
     console = screen.out()
     console.print(f"tables:  {found.folder / 'tables'}", markup=False)
-    console.print(f"trials:  frostline results {found.folder}", markup=False)
+    console.print(f"again:   frostline results {found.folder}; its trials: --trials", markup=False)
     console.print(f"report:  frostline report {found.folder}", markup=False)

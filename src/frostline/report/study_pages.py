@@ -34,7 +34,7 @@ def study_page(opened: Opened) -> Page:
         *([] if known is None else [f"paper{'s' if ' ' in known.paper else ''} {known.paper}"]),
         f"{', '.join(asked['encoders'])} on {', '.join(asked['tasks'])}",
         f"{seeds} seed{'' if seeds == 1 else 's'}",
-        f"{opened.finished} trials",
+        f"{opened.finished} trial{'' if opened.finished == 1 else 's'}",
     ]
     return Page(
         kind=f"Study: {name}",

@@ -104,7 +104,8 @@ def compare_means(
         sign * float(np.mean([quick(truth[rows], one[rows]) - quick(truth[rows], other[rows]) for one, other in pairs]))
         for rows in _resamples(len(truth), groups, source, draws)
     ]
-    low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
+    # Equal differences are equal: what is left of rounding must not lie on one side of 0.
+    low, high = np.round(np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2]), 9)
     return Difference(value=value, low=float(low), high=float(high))
 
 

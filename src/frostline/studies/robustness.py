@@ -220,7 +220,8 @@ class _Case:
             ]
             row: dict[str, Cell] = {**said, "is_reference": setting == self._reference, "draws": len(found)}
             for column in found[0] if found else ():
-                row |= mean_with_ends(column, [one[column] for one in found])
+                least, most = _LIMITS.get(column, (0.0, math.inf))
+                row |= mean_with_ends(column, [one[column] for one in found], least=least, most=most)
             yield row
 
     def by_layer(self) -> Iterator[dict[str, Cell]]:
@@ -228,7 +229,12 @@ class _Case:
             for layer, values in enumerate(zip(*self._curves(setting, variant), strict=True)):
                 known = [value for value in values if value is not None]
                 row = {**said, "layer": layer, "draws": len(known)}
-                yield row | (mean_with_ends("mean", known) if known else {})
+                yield row | (mean_with_ends("mean", known, least=0.0) if known else {})
+
+
+# What values can be, where they are not merely 0 or more: an interval goes no further.
+_LIMITS = {"spearman": (-1.0, 1.0), "pearson": (-1.0, 1.0), "probe_pearson": (-1.0, 1.0), "within_one": (0.0, 1.0),
+           "best_layer": (1.0, math.inf)}  # fmt: skip
 
 
 def mean_of_defined(curves: Sequence[Curve]) -> list[float | None]:
