@@ -252,6 +252,8 @@ class Encoder:
             raise OptionError(f"layers {first}..{last}: {self.name} has layers 1..{self.depth}")
         numbered = zip(self.order, self.family.layers(self.model), strict=True)
         chosen = list(numbered)[first - 1 : last]
+        if not chosen:
+            return
         if self.family.can_pack and not padded:
             bias = cache(lambda length: self.family.position_bias(self.model, length))
             for number, (_, layer) in enumerate(chosen, start=first):

@@ -59,7 +59,10 @@ class Examples:
         return np.concatenate([np.arange(self.offsets[row], self.offsets[row + 1]) for row in rows])
 
     def logits(self, tunable: Tunable, rows: Ints, *, noise: Noise | None = None, padded: bool = False) -> Tensor:
-        """(rows, outputs); for multiple choice (rows, most choices), the lowest number where there is no choice."""
+        """(rows, outputs); for multiple choice (rows, most choices), the lowest number where there is no choice.
+
+        Of several heads (rows, outputs, heads).
+        """
         texts = self.texts_of(rows)
         # Longest first: texts of one attention group then lie side by side. A batch has no order of its own.
         order = np.argsort(-self.tokens.lengths[texts], kind="stable")
@@ -80,7 +83,8 @@ class Examples:
         assert self.offsets is not None  # noqa: S101 (a question has choices)
         counts = torch.as_tensor(self.offsets[rows + 1] - self.offsets[rows], device=found.device)
         place = torch.arange(int(counts.max()), device=found.device)[None, :] < counts[:, None]
-        return found.new_full(place.shape, torch.finfo(found.dtype).min).masked_scatter(place, found)
+        out = found.new_full((*place.shape, *found.shape[1:]), torch.finfo(found.dtype).min)
+        return out.index_put(place.nonzero(as_tuple=True), found)
 
     def batches(self) -> Iterator[Ints]:
         """All rows in batches of similar length, for running without training."""
@@ -93,7 +97,10 @@ class Examples:
         yield from whole.batches(_TOKENS_PER_BATCH)
 
     def outputs(self, tunable: Tunable, *, progress: Progress | None = None) -> Tensor:
-        """What the model says of every row, in order, without training: (rows, outputs) on the CPU."""
+        """What the model says of every row, in order, without training: (rows, outputs) on the CPU.
+
+        Of several heads (rows, outputs, heads).
+        """
         pieces, places, done = [], [], 0
         tunable.eval()
         with torch.no_grad():
@@ -104,7 +111,7 @@ class Examples:
                 if progress is not None:
                     progress(done, len(self))
         most = max(piece.shape[1] for piece in pieces)
-        out = torch.full((len(self), most), torch.finfo(torch.float32).min)
+        out = torch.full((len(self), most, *pieces[0].shape[2:]), torch.finfo(torch.float32).min)
         for rows, piece in zip(places, pieces, strict=True):
             out[torch.as_tensor(rows), : piece.shape[1]] = piece
         return out

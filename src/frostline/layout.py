@@ -97,9 +97,10 @@ class Layout:
         return torch.argsort(places)
 
     def pad(self, states: Tensor) -> Tensor:
-        """(texts, longest, width) from (tokens, width), zeros at padding."""
+        """(texts, longest, ...) from (tokens, ...), zeros at padding."""
         padded = states[self.padded.index]
-        return padded if self.padded.is_full else padded * self.padded.mask[..., None]
+        mask = self.padded.mask.view(*self.padded.mask.shape, *[1] * (states.dim() - 1))
+        return padded if self.padded.is_full else padded * mask
 
     def unpad(self, states: Tensor) -> Tensor:
         """(tokens, width) from (texts, longest, width)."""

@@ -22,6 +22,7 @@ from torch import Tensor
 from frostline.audit import Audit, AuditReport
 from frostline.errors import TuneError
 from frostline.examples import Examples
+from frostline.head_stack import HeadStack
 from frostline.noise import Noise
 from frostline.records import Recipe
 from frostline.resume import Checkpoints, Progressed
@@ -77,11 +78,14 @@ def train(
         checkpoints: where the state is kept to go on from after an interruption.
         report: told how far training is.
     """
-    run = _Run(tunable, rows, validation, recipe, metrics, learning_rate, new_layers, checkpoints, report)
-    return run.all_epochs()
+    run = Run(tunable, rows, validation, recipe, metrics, learning_rate, new_layers, checkpoints, report)
+    audit = run.all_epochs()
+    return run.trained(run.so_far, audit, run.best_outputs)
 
 
-class _Run:
+class Run:
+    """One run of the loop, with its state; what differs when several heads train at once has a method of its own."""
+
     def __init__(
         self,
         tunable: Tunable,
@@ -90,9 +94,9 @@ class _Run:
         recipe: Recipe,
         metrics: tuple[str, ...],
         learning_rate: float,
-        new_layers: frozenset[int],
-        checkpoints: Checkpoints | None,
-        report: Report | None,
+        new_layers: frozenset[int] = frozenset(),
+        checkpoints: Checkpoints | None = None,
+        report: Report | None = None,
     ) -> None:
         self.tunable, self.rows, self.validation, self.recipe = tunable, rows, validation, recipe
         self.metrics, self.checkpoints = metrics, checkpoints
@@ -110,7 +114,8 @@ class _Run:
         self.best_outputs: Tensor | None = None
         self.first = 0  # the step that this process begins with, where the audit looks
 
-    def all_epochs(self) -> Trained:
+    def all_epochs(self) -> AuditReport:
+        """Train, and leave the best weights in the model."""
         if self.checkpoints is not None and (found := self.checkpoints.newest()) is not None:
             self.so_far, self.best = found.restore(self.tunable, self.optimizer)
             self.first = self.so_far.step
@@ -120,7 +125,7 @@ class _Run:
             self.so_far.step += 1
             self.so_far.seconds = before + time.perf_counter() - began
             if self._is_time_to_evaluate():
-                self._evaluate()
+                self.evaluate()
                 self.so_far.seconds = before + time.perf_counter() - began
             if self.checkpoints is not None and self.checkpoints.is_due(
                 self.so_far.step, evaluated=self._at_evaluation()
@@ -130,12 +135,16 @@ class _Run:
         report = self.audit.at_end(self.so_far.depth, updates=self.so_far.updates)
         if self.best:
             load_weights(self.tunable, self.best)
+        return report
+
+    def trained(self, so_far: Progressed, audit: AuditReport, outputs: Tensor | None) -> Trained:
+        """What came out."""
         return Trained(
-            history=tuple(self.so_far.history),
-            best=self.so_far.best or self.so_far.history[-1],
-            audit=report,
+            history=tuple(so_far.history),
+            best=so_far.best or so_far.history[-1],
+            audit=audit,
             seconds=self.so_far.seconds,
-            outputs=self.best_outputs,
+            outputs=outputs,
         )
 
     def _step(self, step: int) -> None:
@@ -153,15 +162,13 @@ class _Run:
             batch = chosen[start : start + recipe.batch]
             with self.accelerator.autocast():
                 logits = self.rows.logits(self.tunable, batch, noise=noise)
-                loss = loss_of(
-                    logits, self.rows.labels[torch.as_tensor(batch)].to(logits.device), self.tunable.head.kind
-                )
-            loss = loss * (len(batch) / len(chosen))
+                labels = self.rows.labels[torch.as_tensor(batch)].to(logits.device)
+                loss = self.loss(logits, labels, share=len(batch) / len(chosen))
             self.accelerator.backward(loss)
             total += float(loss.detach())
         if not math.isfinite(total):
             raise TuneError(f"training diverged at step {step + 1}: the loss is {total}; try a lower learning rate")
-        length = float(torch.nn.utils.clip_grad_norm_(self.parameters, recipe.clip or math.inf))
+        length = self.clip(recipe.clip or math.inf)
         if not math.isfinite(length):
             raise TuneError(f"training diverged at step {step + 1}: a gradient is {length}; try a lower learning rate")
         if step == self.first:
@@ -176,6 +183,14 @@ class _Run:
         self.so_far.loss_steps += 1
         shown = f"epoch {epoch + 1}/{recipe.epochs}, loss {self.so_far.loss_sum / self.so_far.loss_steps:.3f}"
         self.report(shown + self.so_far.shown(), step + 1, self.steps)
+
+    def loss(self, logits: Tensor, labels: Tensor, *, share: float) -> Tensor:
+        """The loss of a batch, which makes up this share of its step."""
+        return loss_of(logits, labels, self.tunable.head.kind) * share
+
+    def clip(self, longest: float) -> float:
+        """The length of the gradient, which is shortened where it is longer than this."""
+        return float(torch.nn.utils.clip_grad_norm_(self.parameters, longest))
 
     def _rows_of(self, step: int) -> Ints:
         """The rows of one step: a stretch of the epoch's own permutation."""
@@ -192,17 +207,45 @@ class _Run:
     def _at_evaluation(self) -> bool:
         return bool(self.so_far.history) and self.so_far.history[-1]["step"] == self.so_far.step
 
-    def _evaluate(self) -> None:
+    def evaluate(self) -> None:
         """Judge the weights on validation, and keep them if they are the best so far."""
-        so_far, recipe = self.so_far, self.recipe
+        outputs = None if self.validation is None else self.validation.outputs(self.tunable)
+        if self.is_best(self.so_far, outputs):
+            self.best_outputs = outputs
+            if self.chooses:
+                self.best = weights_of(self.tunable)
+
+    @property
+    def chooses(self) -> bool:
+        """Whether the best evaluation is kept, and not the last one."""
+        return self.validation is not None and self.recipe.select == "best"
+
+    def is_best(self, so_far: Progressed, outputs: Tensor | None) -> bool:
+        """Take down an evaluation, and tell whether it is the one to keep so far.
+
+        Args:
+            so_far: to which the evaluation is added.
+            outputs: what the model says of the validation rows.
+        """
+        record = self._record(so_far, outputs)
+        so_far.history.append(record)
+        so_far.loss_sum, so_far.loss_steps = 0.0, 0
+        decides = f"validation_{self.metrics[0]}"
+        sign = 1 if METRICS[self.metrics[0]].higher_is_better else -1
+        if so_far.best is None or not self.chooses or sign * record[decides] > sign * so_far.best[decides]:
+            so_far.best, so_far.since = record, 0
+            return True
+        so_far.since += 1
+        so_far.is_over = self.recipe.patience is not None and so_far.since >= self.recipe.patience
+        return False
+
+    def _record(self, so_far: Progressed, outputs: Tensor | None) -> dict[str, Any]:
         found: dict[str, float] = {}
-        outputs: Tensor | None = None
-        if self.validation is not None:
-            outputs = self.validation.outputs(self.tunable)
+        if self.validation is not None and outputs is not None:
             kind, labels = self.tunable.head.kind, self.validation.labels
             found = judge(outputs, labels, self.metrics, kind)
             found["loss"] = loss_of(outputs, labels, kind).item()
-        record: dict[str, Any] = {
+        return {
             "step": so_far.step,
             "epoch": round(so_far.step / self.steps_per_epoch, 4),
             "loss": so_far.loss_sum / so_far.loss_steps,
@@ -210,19 +253,6 @@ class _Run:
             **{f"validation_{name}": value for name, value in found.items()},
             "seconds": round(so_far.seconds, 3),
         }
-        so_far.history.append(record)
-        so_far.loss_sum, so_far.loss_steps = 0.0, 0
-        if self.validation is None or recipe.select == "last":
-            so_far.best, self.best_outputs = record, outputs
-            return
-        decides = f"validation_{self.metrics[0]}"
-        sign = 1 if METRICS[self.metrics[0]].higher_is_better else -1
-        if so_far.best is None or sign * record[decides] > sign * so_far.best[decides]:
-            so_far.best, so_far.since = record, 0
-            self.best, self.best_outputs = weights_of(self.tunable), outputs
-        else:
-            so_far.since += 1
-            so_far.is_over = recipe.patience is not None and so_far.since >= recipe.patience
 
 
 def loss_of(logits: Tensor, labels: Tensor, kind: str) -> Tensor:
@@ -270,7 +300,8 @@ def make_optimizer(
     groups: dict[tuple[float, float], list[Tensor]] = {}
     for name, value in tunable.trainable().items():
         rate = learning_rate * (recipe.new_layer_rate if id(value) in is_new else 1.0)
-        decays = value.dim() > 1 and "norm" not in name.lower()
+        axes = value.dim() - isinstance(tunable.head, HeadStack)
+        decays = axes > 1 and "norm" not in name.lower()
         groups.setdefault((rate, recipe.weight_decay if decays else 0.0), []).append(value)
     return torch.optim.AdamW(
         [

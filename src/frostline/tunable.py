@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from frostline.encoder import Encoder, unroll
 from frostline.errors import OptionError
+from frostline.head_stack import HeadStack
 from frostline.heads import FamilyHead, HeadKind, MeanHead, make_head, make_mean_head
 from frostline.layout import Layout
 from frostline.methods import METHODS
@@ -28,13 +29,13 @@ class Tunable(nn.Module):
     """
 
     def __init__(
-        self, encoder: Encoder, head: FamilyHead | MeanHead, plan: Plan, *, frozen_dropout: bool = True
+        self, encoder: Encoder, head: FamilyHead | MeanHead | HeadStack, plan: Plan, *, frozen_dropout: bool = True
     ) -> None:
         """Put the parts together; `make_tunable` is the usual way in.
 
         Args:
             encoder: cut at the plan's head; its weights will be changed.
-            head: reads the state of the last layer.
+            head: reads the state of the last layer; several, each the states of a layer of its own that are given.
             plan: which layers train.
             frozen_dropout: whether frozen layers above the lowest tuned one have dropout in training.
         """
@@ -84,6 +85,8 @@ class Tunable(nn.Module):
 
     def logits(self, states: Tensor, layout: Layout, *, noise: Noise | None = None, padded: bool = False) -> Tensor:
         """(texts, outputs) from the states that training starts from; one number per text for multiple choice.
+
+        Several heads read (tokens, heads, width) and give (texts, outputs, heads).
 
         Args:
             states: (tokens, width); (texts, width) of the first tokens where no layer runs and the head reads no other.
@@ -138,12 +141,7 @@ def make_tunable(
         seed: of fresh weights.
     """
     check_plan(plan, encoder)
-    made: FamilyHead | MeanHead
-    if head == "family" or getattr(encoder.config, "classifier_pooling", "cls") == "mean":
-        # ModernBERT can be configured so that its own head reads the mean of all tokens.
-        made = make_head(encoder, labels=outputs, kind=kind, layer=plan.head, seed=seed)
-    else:
-        made = make_mean_head(encoder, labels=outputs, kind=kind, seed=seed)
+    made = choose_head(encoder, head, outputs=outputs, kind=kind, layer=plan.head, seed=seed)
     body = encoder.copy() if plan.head == encoder.depth else truncate(encoder, plan.head)
     if body.shares_layers and 0 < len(plan.layers) < plan.head:
         body = unroll(body)
@@ -153,6 +151,16 @@ def make_tunable(
     METHODS[plan.method].apply(tunable, plan.options, seed=seed)
     tunable.to(encoder.device)
     return tunable.eval()
+
+
+def choose_head(
+    encoder: Encoder, choice: HeadChoice, *, outputs: int, kind: HeadKind, layer: int, seed: int
+) -> FamilyHead | MeanHead:
+    """The family's own head for reading at a layer, or a mean-pooled linear one."""
+    if choice == "family" or getattr(encoder.config, "classifier_pooling", "cls") == "mean":
+        # ModernBERT can be configured so that its own head reads the mean of all tokens.
+        return make_head(encoder, labels=outputs, kind=kind, layer=layer, seed=seed)
+    return make_mean_head(encoder, labels=outputs, kind=kind, seed=seed)
 
 
 def check_plan(plan: Plan, encoder: Encoder) -> None:
@@ -186,7 +194,7 @@ def as_tuned(tunable: Tunable) -> Encoder:
     if path is None:
         return encoder
     head = tunable.head
-    norm = head.final_norm if isinstance(head, MeanHead) else getattr(head.stock.base_model, path)
+    norm = getattr(head.stock.base_model, path) if isinstance(head, FamilyHead) else getattr(head, "final_norm", None)
     found = encoder.copy()
     own = find(found.model, path)
     if own is not None and norm is not None:

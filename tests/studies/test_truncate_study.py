@@ -6,15 +6,14 @@ from typing import Any
 import pytest
 import torch
 from tests.studies.study_tools import run_quickly
-from tests.tiny import padded_inputs, tiny_encoder
-from tests.tuning_tools import many_tokens
+from tests.tiny import padded_inputs
 
 from frostline.records import Plan, Recipe
 from frostline.runner.kinds import run_trial, tune_for
 from frostline.runner.materials import Bench, Materials
 from frostline.runner.trials import guesses
 from frostline.studies import STUDIES, Ask
-from frostline.studies.truncate import _fresh_heads, kept_states
+from frostline.studies.truncate import _fresh_heads
 from frostline.tasks import load_task
 from frostline.tuning import Settings, execute
 from frostline.workshop import Workshop
@@ -103,29 +102,6 @@ def test_a_head_at_the_top_starts_fresh_whatever_the_pretrained_pooler(workshop)
 def test_fewer_training_rows_give_other_heads(workshop):
     few, many = (_fresh_heads(workshop, workshop.encoder, HEADS, train_rows=rows) for rows in (20, None))
     assert not torch.allclose(few[-1], many[-1], atol=1e-3)
-
-
-def test_kept_states_are_hugging_faces_in_the_order_of_the_texts():
-    encoder, tokens = tiny_encoder("bert"), many_tokens()
-    with torch.no_grad():
-        states = encoder.model(**padded_inputs(encoder, tokens), output_hidden_states=True).hidden_states
-    firsts = kept_states(encoder, tokens, dtype="float32", first_only=True)
-    wholes = kept_states(encoder, tokens, dtype="float32", first_only=False)
-    for layer, (first, whole) in enumerate(zip(firsts, wholes, strict=True), start=1):
-        torch.testing.assert_close(first.rows([7, 2]), states[layer][[7, 2], 0], atol=1e-5, rtol=1e-5)
-        length = int(tokens.lengths[7])
-        torch.testing.assert_close(whole.rows([7]), states[layer][7, :length], atol=1e-5, rtol=1e-5)
-
-
-def test_states_that_half_precision_cannot_hold_are_kept_in_single_precision():
-    encoder = tiny_encoder("bert")
-    fine = kept_states(encoder, many_tokens(), dtype="float16", first_only=True)
-    assert str(fine[0].kept.dtype) == "float16"
-    with torch.no_grad():
-        encoder.model.encoder.layer[1].output.LayerNorm.bias.fill_(1e5)
-    large = kept_states(encoder, many_tokens(), dtype="float16", first_only=True)
-    assert {str(states.kept.dtype) for states in large} == {"float32"}
-    assert bool(large[1].rows([0]).isfinite().all())
 
 
 def test_a_result_depends_on_the_specification_alone(studied, bench):

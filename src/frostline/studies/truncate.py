@@ -7,20 +7,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from frostline.encoder import Encoder
 from frostline.errors import OptionError
 from frostline.examples import Examples
+from frostline.head_stack import HeadStack
 from frostline.records import Plan, Recipe, TrialResult, TrialSpec
 from frostline.runner.kinds import trial_kind, tune_for
 from frostline.runner.materials import Bench
 from frostline.runner.statistics import Difference, compare_means, summarise
 from frostline.runner.trials import guesses, result_of
-from frostline.scratch import nameless_array
-from frostline.states.frozen import DType, FrozenStates, compute, rounded
+from frostline.states.layered import states_of_layers
 from frostline.studies import Ask, Measured, Point, study
 from frostline.studies.comparisons import both_intervals, non_inferior_note
 from frostline.studies.skip import outputs_without
@@ -37,9 +36,10 @@ from frostline.studies.tables import (
 from frostline.studies.truncate_figures import figures
 from frostline.table import Cell, Table, table_of
 from frostline.tasks import Task
-from frostline.tokens import Ints, Tokens
-from frostline.train import judge, train
-from frostline.tunable import Tunable, make_tunable
+from frostline.together import stacked, train_heads
+from frostline.tokens import Ints
+from frostline.train import judge
+from frostline.tunable import Tunable, as_tuned, choose_head, set_dropout
 from frostline.workshop import Workshop
 
 _ARMS = ("UNTUNED", "TUNED", "TUNEDORIG")
@@ -56,7 +56,7 @@ def _truncate(bench: Bench, spec: TrialSpec) -> TrialResult:
     split, _ = judged_split(tuned.task)
     outputs = {
         "UNTUNED": [*_own_head(tuned.tunable, workshop.examples(tuned.tunable, split)), tuned.outputs[split]],
-        "TUNED": _fresh_heads(workshop, tuned.tunable.encoder, recipe, train_rows=spec.train_rows),
+        "TUNED": _fresh_heads(workshop, as_tuned(tuned.tunable), recipe, train_rows=spec.train_rows),
         "TUNEDORIG": _fresh_heads(workshop, workshop.encoder, recipe, train_rows=spec.train_rows),
     }
     labels = torch.tensor(tuned.task.splits[split].labels)
@@ -83,6 +83,8 @@ def _own_head(tunable: Tunable, rows: Examples) -> list[Tensor]:
 def _fresh_heads(workshop: Workshop, encoder: Encoder, recipe: Recipe, *, train_rows: int | None) -> list[Tensor]:
     """What heads that start fresh at each of layers 1..L say of the judged rows, trained on the encoder's own states.
 
+    All heads train together, each as it would alone.
+
     Args:
         workshop: of the task; its encoder gives the tokens.
         encoder: tuned or not, left as it is.
@@ -90,77 +92,49 @@ def _fresh_heads(workshop: Workshop, encoder: Encoder, recipe: Recipe, *, train_
         train_rows: how many to learn from; None for all.
     """
     task = workshop.task
-    judged, _ = judged_split(task)
-    bare = copy.copy(encoder)
-    bare.has_pretrained_pooler, bare.folder = False, None  # a fresh head at the top, too: layers shall be comparable
-    first_only = bool(_head_at(bare, 1, task, recipe).head.reads_first_token_only)
+    heads = _make_heads(encoder, task, recipe)
     chosen = None if train_rows is None else workshop.some_rows(train_rows, seed=recipe.seed)
-    wanted = {name: chosen if name == "train" else None for name in task.splits}
-    splits = {name: _kept_rows(workshop, name, some, bare, recipe, first_only) for name, some in wanted.items()}
-    outputs = []
-    for place in range(encoder.depth):
-        tunable = _head_at(bare, place + 1, task, recipe)
-        train(
-            tunable,
-            splits["train"][place],
-            splits["validation"][place] if "validation" in splits else None,
-            recipe,
-            metrics=task.metrics,
-            learning_rate=recipe.learning_rate or 0.0,
-        )
-        outputs.append(splits[judged][place].outputs(tunable))
-    return outputs
-
-
-def _head_at(encoder: Encoder, layer: int, task: Task, recipe: Recipe) -> Tunable:
-    return make_tunable(
-        encoder,
-        Plan(layers=(), head=layer),
-        outputs=len(task.label_names) if task.kind == "classification" else 1,
-        kind=task.kind,
-        head=recipe.head,
-        dropout=recipe.dropout,
-        seed=recipe.seed,
+    first_only = heads.reads_first_token_only
+    splits = {
+        name: _rows_at_all_layers(workshop, name, chosen if name == "train" else None, encoder, recipe, first_only)
+        for name in task.splits
+    }
+    tunable = stacked(encoder, heads)
+    train_heads(
+        tunable,
+        splits["train"],
+        splits.get("validation"),
+        recipe,
+        metrics=task.metrics,
+        learning_rate=recipe.learning_rate or 0.0,
     )
+    judged, _ = judged_split(task)
+    return list(splits[judged].outputs(tunable).unbind(-1))
 
 
-def _kept_rows(
+def _make_heads(encoder: Encoder, task: Task, recipe: Recipe) -> HeadStack:
+    """Fresh heads for layers 1..L, at the top, too: layers shall be comparable."""
+    bare = copy.copy(encoder)
+    bare.has_pretrained_pooler, bare.folder = False, None
+    outputs = len(task.label_names) if task.kind == "classification" else 1
+    heads = []
+    for layer in range(1, encoder.depth + 1):
+        head = choose_head(bare, recipe.head, outputs=outputs, kind=task.kind, layer=layer, seed=recipe.seed)
+        if recipe.dropout is not None:
+            set_dropout(head, recipe.dropout)
+        heads.append(head)
+    return HeadStack(heads)
+
+
+def _rows_at_all_layers(
     workshop: Workshop, split: str, some: Ints | None, encoder: Encoder, recipe: Recipe, first_only: bool
-) -> list[Examples]:
-    """The rows of a split, or some of them, with their states at each of layers 1..L."""
+) -> Examples:
+    """The rows of a split, or some of them, with their states at layers 1..L."""
     tokens, offsets = workshop.tokens(split)
     labels = torch.tensor(workshop.task.splits[split].labels)
     rows = Examples(tokens=tokens, states=None, labels=labels, offsets=offsets)
     rows = rows if some is None else rows.take(some)
-    found = kept_states(encoder, rows.tokens, dtype=recipe.cache_dtype, first_only=first_only)
-    return [replace(rows, states=states) for states in found]
-
-
-def kept_states(encoder: Encoder, tokens: Tokens, *, dtype: DType, first_only: bool) -> list[FrozenStates]:
-    """The states of texts at layers 1..L from one pass, in files that go with them: nobody asks for a tuned model's.
-
-    Args:
-        encoder: in eval mode.
-        tokens: of the texts.
-        dtype: of the states; float32 where float16 cannot hold them.
-        first_only: keep each text's first token alone.
-    """
-    encoder.model.eval()
-    made = [
-        FrozenStates(encoder, tokens, layer, dtype=dtype, first_only=first_only)
-        for layer in range(1, encoder.depth + 1)
-    ]
-    for states in made:
-        states.kept = nameless_array((int(states.lengths.sum()), encoder.width), dtype)
-    for texts, found in compute(made):
-        places = np.concatenate([np.r_[made[0].place(int(text))] for text in texts])
-        for states, batch in zip(made, found, strict=True):
-            values = rounded(batch, dtype)
-            if str(values.dtype) != f"torch.{dtype}":
-                return kept_states(encoder, tokens, dtype="float32", first_only=first_only)
-            assert states.kept is not None  # noqa: S101 (allocated above)
-            states.kept[places] = values.cpu().numpy()
-    return made
+    return replace(rows, states=states_of_layers(encoder, rows.tokens, dtype=recipe.cache_dtype, first_only=first_only))
 
 
 def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
