@@ -13,7 +13,7 @@ INSTALL := $(BIN)/python -m pip install --disable-pip-version-check -c constrain
 STAMP := .venv/.set-up-$(shell (pwd; cat pyproject.toml constraints.txt) | cksum | cut -d' ' -f1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup embedded demo test test-slow test-studies test-browser docs docs-figures check format bench-measure bench-cost bench-regret bench-report bench-skip bench-time bench-tune clean distclean
+.PHONY: help setup embedded demo test test-slow test-studies test-browser docs docs-figures check format bench-measure bench-cost bench-heads bench-regret bench-report bench-skip bench-time bench-tune clean distclean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -75,6 +75,9 @@ bench-time: $(STAMP) embedded ## Time run against full fine-tuning at equal qual
 
 bench-skip: $(STAMP) embedded ## Time skipping every span of layers against separate forwards (GLUE=folder)
 	$(BIN)/python bench/skip.py $(GLUE)
+
+bench-heads: $(STAMP) embedded ## Time training heads at all layers together against one after the other
+	$(BIN)/python bench/heads.py
 
 bench-tune: $(STAMP) embedded ## Time tuning against the Hugging Face Trainer (GLUE=folder of official files)
 	$(BIN)/python bench/tune.py $(GLUE)

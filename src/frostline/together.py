@@ -86,8 +86,8 @@ class _Together(Run):
     def clip(self, longest: float) -> float:
         """The length of the longest gradient of a head; each is shortened by itself."""
         gradients = [value.grad for value in self.parameters if value.grad is not None]
-        squares = torch.stack([value.flatten(1).square().sum(1) for value in gradients])
-        lengths = squares.sum(0).sqrt()
+        parts = torch.stack([torch.linalg.vector_norm(value.flatten(1), dim=1) for value in gradients])
+        lengths = torch.linalg.vector_norm(parts, dim=0)
         if not math.isinf(longest):
             factors = (longest / (lengths + 1e-6)).clamp(max=1)  # as torch does it for one model
             for value in gradients:
