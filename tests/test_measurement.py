@@ -326,3 +326,17 @@ def test_wrong_numbers_are_one_line_in_python_too(folder, options, message):
 def test_a_model_object_in_place_of_an_encoder_is_told():
     with pytest.raises(OptionError, match="must be a folder, a hub id or an Encoder, not a int"):
         measure(3, make_task())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"probe.head": {"rate": 1.0}}, "score probe.head: unknown option 'rate'"),
+        ({"rank": {"power": 2}}, "score rank: unknown option 'power'; known: none"),
+        ({"probe.head": {"epochs": 1.5}}, "score probe.head: epochs 1.5 must be a whole number"),
+        ({"cca": {}}, "options of 'cca': it is not among the scores that are measured"),
+    ],
+)
+def test_options_of_scores_are_checked(folder, options, message):
+    with pytest.raises(OptionError, match=message):
+        measure(folder, make_task(), scores=["rank", "probe.head"], options=options)

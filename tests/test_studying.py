@@ -17,6 +17,7 @@ import pytest
 import torch
 from tests.race_tools import write_rows
 from tests.runner.test_store import RESULT, numbered
+from tests.studies.made_up import MadeUp
 from tests.studies.study_tools import run_quickly, save_tiny
 
 from frostline import studying
@@ -94,6 +95,7 @@ def test_what_papers_vary_unless_it_is_given_is_part_of_the_specification(tmp_pa
     """As many seeds as are usual are other trials where they are given: papers have more of them for few rows."""
     asked = {"study": "reinitialise", "encoders": {}, "tasks": {}, "seeds": 3, "options": {},
              "recipe": Recipe().to_json()}  # fmt: skip
+    asked |= {"protocol": "held-out", "device": "cpu"}
     before = {**asked, "given": []}
     place = tmp_path / "study"
     place.mkdir()
@@ -115,8 +117,32 @@ def test_a_study_that_was_refused_before_its_first_trial_does_not_block_its_fold
 
 def test_other_data_in_the_same_folder_are_refused(finished, tmp_path):
     _, folder = finished
-    with pytest.raises(OptionError, match="tasks letters"):
+    with pytest.raises(OptionError, match="task letters has other rows there"):
         run_quickly("freeze", folder, tasks=[str(write_rows(tmp_path / "letters.csv", 90))])
+    with pytest.raises(OptionError, match="tasks letters there, more here"):
+        run_quickly("freeze", folder, tasks=[str(write_rows(tmp_path / "more.csv", 90))])
+
+
+def test_another_protocol_and_another_device_are_refused_by_their_names(finished, tmp_path):
+    _, folder = finished
+    with pytest.raises(OptionError, match='specification: protocol "held-out" there, "paper" here; give'):
+        run_quickly("freeze", folder, protocol="paper")
+
+    class Elsewhere(MadeUp):
+        device = "cuda"
+
+    with pytest.raises(OptionError, match='specification: device "cpu" there, "cuda" here; give'):
+        run_quickly("freeze", folder, executor=Elsewhere)
+
+
+def test_a_folder_of_which_all_trials_failed_is_no_obstacle(tmp_path):
+    class Failing(MadeUp):
+        def run(self, specs):
+            yield from ((spec, TrialResult(status="failed", reason="on purpose")) for spec in specs)
+
+    assert run_quickly("freeze", tmp_path, layers=2, executor=Failing).failed
+    found = run_quickly("freeze", tmp_path, executor=MadeUp, recipe={"epochs": 2, "batch": 16})
+    assert any(point.is_done for point in found.points)
 
 
 def test_a_folder_with_something_else_in_it_is_refused(tmp_path):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Literal
 
 from frostline.errors import MeasureError, OptionError
+from frostline.named_options import as_word, read_options
 from frostline.scores import LAYER_SCORES, Score
 from frostline.tasks import Split, Task
 from frostline.tasks.splits import sample
@@ -36,6 +39,27 @@ def choose_scores(scores: Sequence[str] | str, task: Task, *, stream: bool) -> t
     if not left:
         raise MeasureError(f"{task.name}: {chosen[0].name} {reasons[chosen[0].name]}, and so do all other scores")
     return left, [f"{name} left out: it {reason}" for name, reason in reasons.items()]
+
+
+def with_options(scores: Sequence[Score], options: Mapping[str, Mapping[str, Any]]) -> list[Score]:
+    """The scores, those that have options set computed with them."""
+    for name in options:
+        if name not in {score.name for score in scores}:
+            raise OptionError(f"options of {name!r}: it is not among the scores that are measured")
+    found = []
+    for score in scores:
+        given = read_options(f"score {score.name}", score.defaults, options.get(score.name, {}))
+        found.append(replace(score, estimate=partial(score.estimate, **given)) if given else score)
+    return found
+
+
+def options_in_words(options: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """A sentence for each score whose options are set."""
+    return [
+        f"{name} with {', '.join(f'{option} {as_word(value)}' for option, value in given.items())}"
+        for name, given in options.items()
+        if given
+    ]
 
 
 def rows_of(task: Task, rows: Rows) -> Split:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -16,7 +16,7 @@ from frostline.encoder import Encoder
 from frostline.errors import MeasureError, OptionError
 from frostline.estimate import Estimate
 from frostline.evidence import Evidence
-from frostline.measured_rows import Rows, choose_scores, draw_rows, rows_of
+from frostline.measured_rows import Rows, choose_scores, draw_rows, options_in_words, rows_of, with_options
 from frostline.nulls import NULLS
 from frostline.records import LayerScore, LayerScores
 from frostline.score_records import Matrix, notes_on, numbers, record, similarity_matrices
@@ -45,6 +45,7 @@ def measure(
     uncertainty: bool = True,
     similarity: bool = True,
     nulls: Sequence[str] = (),
+    options: Mapping[str, Mapping[str, Any]] | None = None,
     stream: bool = False,
     needs_all: bool | None = None,
     seed: int = 0,
@@ -65,6 +66,7 @@ def measure(
         uncertainty: find intervals too.
         similarity: compare all layers with each other (CKA).
         nulls: what chance gives, for comparison: 'shuffled' labels, a 'random' encoder of the same shape.
+        options: of scores, by name, as in {"probe.head": {"learning_rate": 3e-3}}.
         stream: keep sums only and no states, so that any number of rows can be measured; for scores that allow it, and
             without intervals, similarity and nulls.
         needs_all: whether a score that the rows do not allow is an error, or left out with a note; None for an error
@@ -83,6 +85,7 @@ def measure(
             raise OptionError(f"null {null!r}: must be one of {', '.join(NULLS)}")
     task = task if isinstance(task, Task) else load_task("movies" if task is None else task, seed=seed)
     chosen, notes = choose_scores(scores, task, stream=stream)
+    chosen, notes = with_options(chosen, options or {}), [*notes, *options_in_words(options or {})]
     encoder = encoder if isinstance(encoder, Encoder) else load_encoder(encoder)
     split = draw_rows(rows_of(task, rows), examples, seed=seed)
     if task.kind != "regression" and len(set(split.labels)) < 2:

@@ -42,7 +42,7 @@ def read_trials(folder: Path) -> Table:
 def write_trials(folder: Path, path: Path) -> int:
     """Write the trials to a CSV, JSON or Parquet file, and say how many there are.
 
-    JSON has everything: predictions, histories and curves too.
+    All have every digit and all that a trial was told; JSON has its predictions, histories and curves too.
     """
     check_file(path, "--export", (".csv", ".json", ".parquet"))
     if path.suffix == ".json":
@@ -50,7 +50,9 @@ def write_trials(folder: Path, path: Path) -> int:
             whole = [{"id": spec.id, **spec.to_json(), "result": result.to_json()} for spec, result in store]
         write_json(path, whole)
         return len(whole)
-    table = read_trials(folder)
+    with Store(_check(folder), for_reading=True) as store:
+        records = [_record(spec, result) | _besides(spec, result) for spec, result in store]
+    table = table_of("trials", f"{len(records)} trials", records, rounds=False)
     if path.suffix == ".csv":
         write_text(path, table.to_csv())
     else:
@@ -94,6 +96,21 @@ def _record(spec: TrialSpec, result: TrialResult) -> dict[str, Cell]:
     record |= dict(result.parameters)
     record["seconds"] = sum(result.seconds.values())
     return record
+
+
+def _besides(spec: TrialSpec, result: TrialResult) -> dict[str, Cell]:
+    """What is too much for a screen: the whole recipe, the exact encoder and data, timings and versions."""
+    recipe = {
+        name: value for name, value in spec.recipe.to_json().items() if name not in ("learning_rate", "epochs", "seed")
+    }
+    return {
+        "revision": spec.encoder["revision"],
+        "fingerprint": spec.task["fingerprint"],
+        "plan_options": _short(spec.plan.options),
+        **recipe,
+        **{f"seconds_{name.replace(' ', '_')}": value for name, value in result.seconds.items()},
+        "versions": _short(result.versions),
+    }
 
 
 def _short(value: Any) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +58,8 @@ def agree(folder: Path, mine: Mapping[str, Any], *, defaults: Mapping[str, Any],
         # What there was no option for when the folder was made was as it still is unless it is set.
         theirs["options"] = {**defaults, **theirs.get("options", {})}
         theirs["recipe"] = {**Recipe().to_json(), **theirs.get("recipe", {})}
-        theirs.setdefault("given", mine["given"])
+        for later in ("given", "protocol", "device"):
+            theirs.setdefault(later, mine[later])
         if sorted(theirs.get("encoders", {}).values()) == sorted(mine["encoders"].values()):
             theirs["encoders"] = mine["encoders"]  # the same ones, by whatever path
         differences = _differences(theirs, mine)
@@ -81,11 +82,11 @@ def _read(place: Path) -> dict[str, Any]:
 
 
 def _has_trials(folder: Path) -> bool:
-    """Whether there is anything to lose: a study that was refused or stopped before its first trial has nothing."""
+    """Whether there is anything to lose: a study that was refused, or of which all trials failed, has nothing."""
     if not (folder / STORE).exists():
         return False
     with Store(folder / STORE, for_reading=True) as store:
-        return len(store) > 0
+        return any(result.status == "done" for _, result in store)
 
 
 def _differences(theirs: Mapping[str, Any], mine: Mapping[str, Any]) -> list[str]:
@@ -93,12 +94,33 @@ def _differences(theirs: Mapping[str, Any], mine: Mapping[str, Any]) -> list[str
     found = []
     for key in mine:
         one, other = theirs.get(key), mine[key]
-        if isinstance(one, Mapping) and isinstance(other, Mapping):
+        if key == "tasks" and isinstance(one, Mapping):
+            found += _differences_of_tasks(one, other, same_protocol=theirs.get("protocol") == mine.get("protocol"))
+        elif isinstance(one, Mapping) and isinstance(other, Mapping):
             for inner in dict.fromkeys([*one, *other]):
                 if one.get(inner) != other.get(inner):
                     found.append(f"{key} {inner} {_shown(one.get(inner))} there, {_shown(other.get(inner))} here")
         elif one != other:
             found.append(f"{key} {_shown(one)} there, {_shown(other)} here")
+    return found
+
+
+def _differences_of_tasks(
+    theirs: Mapping[str, Sequence[str]], mine: Mapping[str, Sequence[str]], *, same_protocol: bool
+) -> list[str]:
+    """Which tasks there are, by which metrics they are judged, and whether they have other rows.
+
+    Another protocol makes other rows of the same data, and is said by itself.
+    """
+    if theirs.keys() != mine.keys():
+        return [f"tasks {', '.join(theirs)} there, {', '.join(mine)} here"]
+    found = []
+    for name, (fingerprint, *metrics) in mine.items():
+        its, *judged = theirs[name]
+        if judged != metrics:
+            found.append(f"task {name} judged by {', '.join(judged)} there, by {', '.join(metrics)} here")
+        if its != fingerprint and same_protocol:
+            found.append(f"task {name} has other rows there")
     return found
 
 

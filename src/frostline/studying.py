@@ -27,13 +27,14 @@ from frostline.runner.executors import Executor, Here, Processes
 from frostline.runner.expected import expected_seconds, in_words
 from frostline.runner.materials import Bench, Materials
 from frostline.runner.store import Store
+from frostline.states.pooled import Pooling
 from frostline.studies import STUDIES, Ask, Measured, Point, Study
-from frostline.studies.tables import notes_on_all
+from frostline.studies.tables import is_optimistic, notes_on_all
 from frostline.study_folder import agree, check_folder, claimed
 from frostline.table import Table
 from frostline.tasks import Task, load_task, sample
 from frostline.tuning import use_threads
-from frostline.workshop import Workshop
+from frostline.workshop import Report, Workshop
 
 TABLES, SCORES, TRIALS, PROGRESS = "tables", "scores", "trials", "progress.json"
 QUICK_ROWS = 300
@@ -91,6 +92,7 @@ def study(
     dry_run: bool = False,
     announce: Callable[[str], None] | None = None,
     progress: Progress | None = None,
+    within: Report | None = None,
 ) -> Studied:
     """Run one of the papers' experiments on encoders and tasks; what is recorded in the folder is not run again.
 
@@ -106,7 +108,8 @@ def study(
         recipe: fields of the recipe that differ from the paper's.
         protocol: 'held-out' selects on validation and reads the test rows once; 'paper' selects on the test rows.
         margin: points of the metric that count as little to lose, in the tables.
-        columns: of files: 'text', 'text_pair' and 'label', as `load_task` takes them; guessed and said unless given.
+        columns: of files: 'text', 'text_pair', 'label' and 'kind', as `load_task` takes them; guessed and said unless
+            given.
         data_dir: the folder with official files, for presets.
         workers: processes that run trials; 0 where the executor decides.
         executor: runs the trials in place of processes on this machine.
@@ -117,6 +120,7 @@ def study(
         dry_run: say how many trials there are and how long they will take, and stop; there are no tables then.
         announce: told what happens, a line each.
         progress: told of every trial.
+        within: told how far the trial is that runs, where trials run in this process.
     """
     chosen = STUDIES[name]
     tell = announce or (lambda line: None)
@@ -162,21 +166,26 @@ def study(
         recipe=base,
         margin=margin,
         given=frozenset([*asked, *(["seeds"] if quick or seeds is not None else [])]),
+        device=device,
         workers=workers,
         estimate=estimate,
         dry_run=dry_run,
         tell=tell,
         progress=progress or (lambda done, total, spec, result: None),
+        within=within or (lambda what, done, total: None),
     )
     runs: Executor
     if executor is not None:
         runs = executor(materials)
     elif workers == 1:
-        runs = Here(Bench(materials=materials, encoders={one.revision: one for one in loaded}))
+        bench = Bench(materials=materials, encoders={one.revision: one for one in loaded})
+        bench.report = going.within
+        runs = Here(bench)
     else:
         runs = Processes(materials, workers)
     families = {encoder.name: encoder.family.name for encoder in loaded}  # for the colours of figures
     with claimed(folder), contextlib.closing(runs):
+        going = replace(going, device=getattr(runs, "device", device))  # where trials really run
         agree(folder, going.specification(), defaults=chosen.defaults, aside={"families": families})
         return going.all(runs, retry_failed=retry_failed)
 
@@ -195,11 +204,13 @@ class _Going:
     recipe: Recipe
     margin: float
     given: frozenset[str]
+    device: str
     workers: int
     estimate: bool
     dry_run: bool
     tell: Callable[[str], None]
     progress: Progress
+    within: Report
 
     def specification(self) -> dict[str, Any]:
         """What is asked."""
@@ -212,6 +223,8 @@ class _Going:
             "options": dict(self.options),
             "recipe": self.recipe.to_json(),
             "given": sorted(self.given & _PAPERS),
+            "protocol": "paper" if any(map(is_optimistic, self.tasks)) else "held-out",
+            "device": self.device,
         }
 
     def all(self, executor: Executor, *, retry_failed: bool) -> Studied:
@@ -243,6 +256,7 @@ class _Going:
                     return Studied(name=self.study.name, folder=self.folder, points=(), tables=(), failed=())
                 self._run(store, missing, len(specs), executor)
                 retried |= {spec.id for spec in missing}
+            self.within("making the tables", 0, 1)
             measured = tuple(_measured(point, store) for point in points)
             more = notes_on_all(ask, measured)
             tables = tuple(replace(table, notes=(*table.notes, *more)) for table in self.study.tables(ask, measured))
@@ -291,16 +305,17 @@ class _Going:
     def _expected(self, specs: Sequence[TrialSpec]) -> str:
         if not self.estimate:
             return ""
+        self.within("timing a few steps", 0, 1)
         encoders = {one.revision: one for one in self.encoders}
         found = expected_seconds(specs, encoders, {task.fingerprint: task for task in self.tasks})
         words = in_words(*found, workers=max(1, min(self.workers, len(specs))))
         return f": {words}" if self.workers else f": {words} of computing on a machine like this one"
 
-    def _scores(self, encoder: Encoder, task: Task, names: Sequence[str]) -> LayerScores:
+    def _scores(self, encoder: Encoder, task: Task, names: Sequence[str], *, pooling: Pooling = "mean") -> LayerScores:
         """Measured once for the study: what plans depend on must not change when it is gone on with."""
         few = self.rows is not None and self.rows < len(task.train)
         asked = [encoder.revision, task.fingerprint, sorted(names), self.recipe.max_length]
-        said = json.dumps([*asked, *([self.rows] if few else [])])
+        said = json.dumps([*asked, *([self.rows] if few else []), *([pooling] if pooling != "mean" else [])])
         place = self.folder / SCORES / f"{hashlib.sha256(said.encode()).hexdigest()[:16]}.json"
         if place.exists():
             return LayerScores.from_json(json.loads(place.read_text(encoding="utf-8")))
@@ -309,7 +324,7 @@ class _Going:
             task = replace(task, train=task.train.take(Workshop(encoder, task).some_rows(self.rows or 0, seed=0)))
         with use_threads(self.recipe.threads):  # the plans shall be the same on every machine
             found = measure(encoder, task, scores=list(names), similarity=False, uncertainty=False,
-                            max_length=self.recipe.max_length)  # fmt: skip
+                            pooling=pooling, max_length=self.recipe.max_length, progress=self.within)  # fmt: skip
         place.parent.mkdir(exist_ok=True)
         folders.write_json(place, found.to_json())
         return found

@@ -64,15 +64,25 @@ class Table:
         )
 
 
-def table_of(name: str, title: str, records: Iterable[Mapping[str, Cell]], *, notes: Iterable[str] = ()) -> Table:
-    """The table of these rows; a column for every name that occurs, in the order of the first rows that have it."""
+def table_of(
+    name: str, title: str, records: Iterable[Mapping[str, Cell]], *, notes: Iterable[str] = (), rounds: bool = True
+) -> Table:
+    """The table of these rows; a column for every name that occurs, in the order of the first rows that have it.
+
+    Args:
+        name: of the table.
+        title: of the table.
+        records: a mapping for each row.
+        notes: what has to be known to read it.
+        rounds: numbers to six digits.
+    """
     rows = list(records)
     columns = tuple(dict.fromkeys(key for row in rows for key in row))
     return Table(
         name=name,
         title=title,
         columns=columns,
-        rows=tuple(tuple(_rounded(row.get(column)) for column in columns) for row in rows),
+        rows=tuple(tuple(_rounded(value) if rounds else value for value in map(row.get, columns)) for row in rows),
         notes=tuple(notes),
     )
 

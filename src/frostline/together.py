@@ -20,7 +20,7 @@ from frostline.examples import Examples
 from frostline.head_stack import HeadStack
 from frostline.records import Plan, Recipe
 from frostline.resume import Progressed
-from frostline.train import Run, Trained, weights_of
+from frostline.train import Report, Run, Trained, weights_of
 from frostline.tunable import Tunable
 
 
@@ -38,6 +38,7 @@ def train_heads(
     *,
     metrics: tuple[str, ...],
     learning_rate: float,
+    report: Report | None = None,
 ) -> list[Trained]:
     """Train every head as `train` would train it alone, in place; what came out of each.
 
@@ -48,8 +49,9 @@ def train_heads(
         recipe: how.
         metrics: names of task metrics; the first one decides.
         learning_rate: the highest one.
+        report: told how far training is.
     """
-    run = _Together(tunable, rows, validation, recipe, metrics, learning_rate)
+    run = _Together(tunable, rows, validation, recipe, metrics, learning_rate, report)
     before = weights_of(tunable)
     audit = run.all_epochs()
     _check_all_moved(before, run.last, updates=run.so_far.updates)
@@ -70,12 +72,14 @@ class _Together(Run):
         recipe: Recipe,
         metrics: tuple[str, ...],
         learning_rate: float,
+        report: Report | None,
     ) -> None:
-        super().__init__(tunable, rows, validation, recipe, metrics, learning_rate)
+        super().__init__(tunable, rows, validation, recipe, metrics, learning_rate, report=report)
         assert isinstance(tunable.head, HeadStack)  # noqa: S101 (what `stacked` gives)
-        self.each = [Progressed() for _ in range(tunable.head.count)]
+        self.heads = tunable.head.count
+        self.each = [Progressed() for _ in range(self.heads)]
         self.last = weights_of(tunable)
-        self._sums = torch.zeros(tunable.head.count, device=tunable.encoder.device)
+        self._sums = torch.zeros(self.heads, device=tunable.encoder.device)
 
     def loss(self, logits: Tensor, labels: Tensor, *, share: float) -> Tensor:
         """The sum of the heads' losses: none has a part in the gradient of another."""

@@ -86,6 +86,8 @@ def train(
 class Run:
     """One run of the loop, with its state; what differs when several heads train at once has a method of its own."""
 
+    heads = 1  # that a step's loss is the sum over
+
     def __init__(
         self,
         tunable: Tunable,
@@ -181,7 +183,8 @@ class Run:
         self.so_far.updates += any(group["lr"] > 0 for group in self.optimizer.param_groups)
         self.so_far.loss_sum += total
         self.so_far.loss_steps += 1
-        shown = f"epoch {epoch + 1}/{recipe.epochs}, loss {self.so_far.loss_sum / self.so_far.loss_steps:.3f}"
+        mean = self.so_far.loss_sum / self.so_far.loss_steps / self.heads
+        shown = f"epoch {epoch + 1}/{recipe.epochs}, loss {mean:.3f}"
         self.report(shown + self.so_far.shown(), step + 1, self.steps)
 
     def loss(self, logits: Tensor, labels: Tensor, *, share: float) -> Tensor:

@@ -9,8 +9,9 @@ import pytest
 from tests.race_tools import write_rows
 from tests.studies.study_tools import save_tiny
 
-from frostline.cli import run
+from frostline.cli import run, screen
 from frostline.studies import STUDIES
+from frostline.table import table_of
 
 
 @pytest.fixture(scope="module")
@@ -179,3 +180,21 @@ def test_columns_can_be_named(made, tmp_path, capsys):
     assert "--text and --label" in capsys.readouterr().err
     assert run([*given, "--text", "a", "--label", "b"]) == 0
     assert "guessed" not in capsys.readouterr().out
+
+
+def test_what_is_no_in_all_rows_is_said(capsys):
+    made = table_of("quality", "Quality", [{"arm": "full", "informative": False, "failed": 0}] * 2)
+    screen.show_table(made)
+    said = capsys.readouterr().out
+    assert "informative no" in said
+    assert "failed" not in said
+
+
+def test_without_a_terminal_a_line_is_said_once_in_a_while(monkeypatch, capsys):
+    now = iter([0.0, 10.0, 31.0, 31.0, 40.0])
+    monkeypatch.setattr(screen.time, "monotonic", lambda: next(now))
+    is_due = screen.once_in(30)
+    assert [is_due(), is_due(), is_due()] == [False, True, False]
+    monkeypatch.setattr("sys.stderr.isatty", lambda: False, raising=False)
+    screen.say_in_log("3 of 7 trials done")
+    assert capsys.readouterr().out == "3 of 7 trials done\n"

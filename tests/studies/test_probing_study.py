@@ -12,7 +12,7 @@ from tests.studies.study_tools import run_quickly
 from frostline.checkpoint import load_encoder
 from frostline.errors import OptionError
 from frostline.measurement import measure
-from frostline.records import Recipe
+from frostline.records import Recipe, TrialResult
 from frostline.studies.probing import HELD_OUT, PRETRAINED, TUNED, agreement_over_layers, best_layer, mean_curve
 from frostline.studying import QUICK_ROWS
 from frostline.tasks import load_task
@@ -182,3 +182,48 @@ def test_training_lasts_as_long_as_is_asked_for_and_two_epochs_in_a_quick_look(t
 def test_held_out_rows_are_not_training_rows(tmp_path):
     with pytest.raises(OptionError, match=r"held_out 'train' must be one of validation, test"):
         run_quickly("probing", tmp_path, options={"held_out": "train"})
+
+
+class Nothing:
+    """An executor that runs no trial."""
+
+    def __init__(self, materials):
+        pass
+
+    def run(self, specs):
+        yield from ((spec, TrialResult(status="failed", reason="on purpose")) for spec in specs)
+
+    def close(self):
+        pass
+
+
+def test_the_heads_probe_has_the_papers_rate_of_the_task_unless_one_is_given(tmp_path, shared):
+    glue = {"tasks": ["glue/sst2", "glue/mrpc"], "data_dir": shared / "glue", "seeds": 1, "executor": Nothing}
+    found = run_quickly("probing", tmp_path, **glue)
+    rates = {point["task"]: point.spec.options.get("probe_rate", "as ever") for point in found.points}
+    assert rates == {"glue/sst2": 3e-3, "glue/mrpc": "as ever"}
+    other = run_quickly("probing", tmp_path, options={"probe_rate": 0.02}, output=tmp_path / "other", **glue)
+    assert {point.spec.options["probe_rate"] for point in other.points} == {0.02}
+
+
+def test_under_the_papers_protocol_the_probe_is_chosen_on_the_rows_that_it_is_judged_on(tmp_path):
+    options = {"scores": "probe.head", "probe_rate": 0.05, "states": "first"}
+    found = run_quickly("probing", tmp_path, options=options, seeds=1, protocol="paper")
+    encoder = load_encoder(str(tmp_path / "tiny"))
+    task = load_task(str(tmp_path / "letters.csv"), protocol="paper")
+    for choose_on, pooling, is_equal in (("held-out", "first", True), ("inner", "first", False),
+                                         ("held-out", "mean", False)):  # fmt: skip
+        theirs = measure(encoder, task, scores=["probe.head"], pooling=pooling, uncertainty=False, similarity=False,
+                         options={"probe.head": {"learning_rate": 0.05, "choose_on": choose_on}})  # fmt: skip
+        assert (list(theirs.scores["probe.head"].values) == curves(found, PRETRAINED, 0)["probe.head"]) == is_equal
+
+
+def test_that_rate_is_the_one_that_the_probe_is_trained_with(tmp_path):
+    options = {"scores": "probe.head", "probe_rate": 0.05}
+    found = run_quickly("probing", tmp_path, options=options, seeds=1)
+    encoder, task = load_encoder(str(tmp_path / "tiny")), load_task(str(tmp_path / "letters.csv"))
+    for rate, is_equal in ((0.05, True), (1e-3, False)):
+        theirs = measure(encoder, task, scores=["probe.head"], options={"probe.head": {"learning_rate": rate}},
+                         uncertainty=False, similarity=False)  # fmt: skip
+        assert (list(theirs.scores["probe.head"].values) == curves(found, PRETRAINED, 0)["probe.head"]) == is_equal
+    assert "probe.head with learning_rate 0.001" in theirs.notes

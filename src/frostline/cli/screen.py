@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -97,6 +98,26 @@ def say(line: str) -> None:
     console.print(line, markup=False, highlight=False)
 
 
+def say_in_log(line: str) -> None:
+    """The same where there is no terminal to show a bar on; once in a while is enough there."""
+    if not sys.stderr.isatty():
+        out().print(line, markup=False, highlight=False)
+
+
+def once_in(seconds: float) -> Callable[[], bool]:
+    """Whether so much time has passed since this last was so, or since the start."""
+    last = time.monotonic()
+
+    def is_due() -> bool:
+        nonlocal last
+        if time.monotonic() - last < seconds:
+            return False
+        last = time.monotonic()
+        return True
+
+    return is_due
+
+
 @contextlib.contextmanager
 def stages() -> Iterator[Tell]:
     """A bar on standard error, moved by calling what is yielded with (what is being done, done, in all)."""
@@ -141,7 +162,8 @@ def show_table(made: StudyTable) -> None:
     console.print(made.title, style="bold", markup=False)
     rows = [_with_intervals(record) for record in made.records()]
     same = [name for name in (rows[0] if len(rows) > 1 else {}) if len({str(row[name]) for row in rows}) == 1]
-    if said := [f"{name} {cell_in_words(rows[0][name])}" for name in same if rows[0][name] not in (None, 0, "")]:
+    told = [name for name in same if rows[0][name] is False or rows[0][name] not in (None, 0, "")]
+    if said := [f"{name} {cell_in_words(rows[0][name])}" for name in told]:
         console.print(", ".join(said), markup=False)
     columns = [name for name in (rows[0] if rows else made.columns) if name not in same]
     shown = rows[:_ROWS_ON_SCREEN] if sys.stdout.isatty() else rows

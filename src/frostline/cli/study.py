@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from frostline.runner.materials import Materials
     from frostline.studying import Studied
 
+_QUIET_SECONDS = 30  # at most, between two lines where there is no terminal
+
 
 def command(
     name: Annotated[Optional[str], typer.Argument(metavar="NAME", help="Which study; see --list.")] = None,
@@ -53,6 +55,7 @@ def command(
     text: options.Text = None,
     text_pair: options.TextPair = None,
     label: options.Label = None,
+    kind: options.Kind = None,
     data_dir: options.DataDir = None,
     output: Annotated[
         Optional[Path],
@@ -121,11 +124,24 @@ def command(
         "threads": threads,
     }
     with screen.stages() as tell:
+        is_due, trials = screen.once_in(_QUIET_SECONDS), (0, 0)
 
         def progress(done: int, total: int, spec: TrialSpec | None, result: TrialResult | None) -> None:
+            nonlocal trials
+            trials = done, total
             tell(f"{chosen.name}: trials", done, total)
             if result is not None and result.status == "failed" and not as_json:
                 screen.say(f"failed: {result.reason}")
+            if result is not None and is_due() and not as_json:
+                screen.say_in_log(f"{done} of {total} trials done")
+
+        def within(what: str, done: int, total: int) -> None:
+            finished, trials_in_all = trials
+            share = f" {done / total:.0%}" if total > 1 else ""
+            tell(f"{chosen.name}: {what}{share}; trials", finished, trials_in_all)
+            if is_due() and not as_json:
+                place = f"trial {finished + 1} of {trials_in_all}: " if finished < trials_in_all else ""
+                screen.say_in_log(f"{place}{what}{share}")
 
         try:
             found = study(
@@ -140,7 +156,7 @@ def command(
                 recipe={key: value for key, value in recipe.items() if value is not None},
                 protocol=protocol,
                 margin=margin,
-                columns={"text": text, "text_pair": text_pair, "label": label},
+                columns={"text": text, "text_pair": text_pair, "label": label, "kind": kind and kind.value},
                 data_dir=data_dir,
                 workers=0 if on is not None else 1 if workers is None else workers,
                 executor=None if on is None else _on_ray(on, cpus_per_trial, gpus_per_trial),
@@ -151,6 +167,7 @@ def command(
                 dry_run=dry_run,
                 announce=(lambda line: None) if as_json else screen.say,
                 progress=progress,
+                within=within,
             )
         except KeyboardInterrupt:
             raise Interrupted("interrupted; the same command goes on with the study") from None

@@ -14,7 +14,7 @@ from frostline.errors import EncoderError
 from frostline.records import TrialSpec
 from frostline.surgery import operate
 from frostline.tasks import Task
-from frostline.workshop import Workshop
+from frostline.workshop import Report, Workshop
 
 _WORKSHOPS = 4  # kept at a time: each holds an encoder, tokens and open frozen states
 
@@ -45,10 +45,12 @@ class Bench:
     Args:
         materials: where they come from.
         encoders: those that are loaded, by revision.
+        report: told how far the trial that runs is.
     """
 
     materials: Materials
     encoders: dict[str, Encoder] = field(default_factory=dict)
+    report: Report = lambda what, done, total: None
     _workshops: OrderedDict[str, Workshop] = field(default_factory=OrderedDict)
 
     def encoder(self, revision: str) -> Encoder:
@@ -80,6 +82,7 @@ class Bench:
                 max_length=recipe.max_length,
                 dtype=recipe.cache_dtype,
                 keep=self.materials.cache,
+                report=self.report,
             )
             while len(self._workshops) > _WORKSHOPS:
                 self._workshops.popitem(last=False)

@@ -48,8 +48,8 @@ class OnRay:
             _host_and_port(address)
         self.ray = ray
         # What a trial keeps while it runs would lie on whichever node it is on: one that is lost starts anew.
-        device = "cuda" if gpus else materials.device
-        self.materials = replace(materials, folder=None, device=device)
+        self.device = "cuda" if gpus else materials.device
+        self.materials = replace(materials, folder=None, device=self.device)
         self.address, self.cpus, self.gpus = address, cpus, gpus
         self._is_connected = self._was_there = False
 

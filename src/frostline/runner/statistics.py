@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
+from frostline.runner.resampling import resample
 from frostline.tasks.metrics import METRICS
 
 _DRAWS = 2000
 _ALMOST = 1 - 1e-9  # a perfect correlation is infinite on the z scale
-Numbers = np.ndarray[Any, np.dtype[Any]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,18 +91,15 @@ def compare_means(
         level: of the interval.
     """
     truth = np.asarray(labels)
-    pairs = [(np.asarray(one), np.asarray(other)) for one, other in zip(ones, others, strict=True)]
+    first, second = [np.asarray(one) for one in ones], [np.asarray(other) for other in others]
+    pairs = list(zip(first, second, strict=True))
     judge = METRICS[metric]
     sign = judge.gain
     value = sign * float(np.mean([judge(truth, one) - judge(truth, other) for one, other in pairs]))
     if all(np.array_equal(one, other) for one, other in pairs):
         return Difference(value=0.0, low=0.0, high=0.0)
-    source = np.random.default_rng(seed)
-    quick = quick_judge(metric, truth, *(column for pair in pairs for column in pair))
-    drawn = [
-        sign * float(np.mean([quick(truth[rows], one[rows]) - quick(truth[rows], other[rows]) for one, other in pairs]))
-        for rows in _resamples(len(truth), groups, source, draws)
-    ]
+    found = resample(metric, truth, [*first, *second], groups=groups, seed=seed, draws=draws)
+    drawn = sign * (found[: len(first)] - found[len(first) :]).mean(0)
     # Equal differences are equal: what is left of rounding must not lie on one side of 0.
     low, high = np.round(np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2]), 9)
     return Difference(value=value, low=float(low), high=float(high))
@@ -133,14 +129,11 @@ def ratio_interval(
         draws: how many.
     """
     truth, first, second = np.asarray(labels), np.asarray(ones), np.asarray(others)
-    quick = quick_judge(metric, truth, *first, *second)
-    found = []
-    for rows in _resamples(len(truth), groups, np.random.default_rng(seed), draws):
-        above, below = (np.mean([quick(truth[rows], one[rows]) for one in side]) for side in (first, second))
-        if below <= 0:
-            return None
-        found.append(above / below)
-    low, high = np.quantile(found, [0.025, 0.975])
+    found = resample(metric, truth, [*first, *second], groups=groups, seed=seed, draws=draws)
+    above, below = found[: len(first)].mean(0), found[len(first) :].mean(0)
+    if (below <= 0).any():
+        return None
+    low, high = np.quantile(above / below, [0.025, 0.975])
     return float(low), float(high)
 
 
@@ -155,83 +148,9 @@ def interval(
 ) -> tuple[float, float]:
     """The 95% interval of a metric, by a bootstrap over rows."""
     truth, guess = np.asarray(labels), np.asarray(predictions)
-    source = np.random.default_rng(seed)
-    quick = quick_judge(metric, truth, guess)
-    found = [quick(truth[rows], guess[rows]) for rows in _resamples(len(truth), groups, source, draws)]
+    found = resample(metric, truth, [guess], groups=groups, seed=seed, draws=draws)
     low, high = np.quantile(found, [0.025, 0.975])
     return float(low), float(high)
-
-
-def quick_judge(metric: str, *columns: Numbers) -> Callable[[Numbers, Numbers], float]:
-    """The metric as a function of labels and predictions; for class numbers, from the table of both.
-
-    A bootstrap asks thousands of times, and scikit-learn takes milliseconds for each.
-
-    Args:
-        metric: a task metric.
-        columns: all that it will be asked about, as far as the numbers go.
-    """
-    from_table = _FROM_TABLE.get(metric)
-    if from_table is None:
-        return METRICS[metric]
-    classes = 1 + max(int(column.max()) for column in columns)
-
-    def judge(truth: Numbers, guess: Numbers) -> float:
-        places = truth.astype(np.int64) * classes + guess.astype(np.int64)
-        counted = np.bincount(places, minlength=classes * classes)
-        return from_table(counted.reshape(classes, classes).astype(np.float64))
-
-    return judge
-
-
-def _accuracy(table: Numbers) -> float:
-    return float(np.trace(table) / table.sum())
-
-
-def _f1s(table: Numbers) -> Numbers:
-    """F1 of every class; NaN for classes that neither labels nor predictions have."""
-    both = table.sum(0) + table.sum(1)
-    with np.errstate(invalid="ignore"):
-        found: Numbers = 2 * np.diag(table) / both
-    return found
-
-
-def _f1(table: Numbers) -> float:
-    found = _f1s(table)
-    return float(found[1]) if len(found) > 1 and np.isfinite(found[1]) else 0.0
-
-
-def _macro_f1(table: Numbers) -> float:
-    return float(np.nanmean(_f1s(table)))
-
-
-def _matthews(table: Numbers) -> float:
-    truth, guess, count = table.sum(1), table.sum(0), table.sum()
-    spread = (count**2 - truth @ truth) * (count**2 - guess @ guess)
-    return float((np.trace(table) * count - truth @ guess) / np.sqrt(spread)) if spread > 0 else 0.0
-
-
-_FROM_TABLE: dict[str, Callable[[Numbers], float]] = {
-    "accuracy": _accuracy,
-    "f1": _f1,
-    "f1a": _f1,
-    "macro_f1": _macro_f1,
-    "matthews": _matthews,
-}
-
-
-def _resamples(count: int, groups: Sequence[str] | None, source: np.random.Generator, draws: int) -> Any:
-    """Places of rows, drawn with replacement by group."""
-    if groups is None:
-        for _ in range(draws):
-            yield source.integers(0, count, count)
-        return
-    numbers = {name: number for number, name in enumerate(dict.fromkeys(groups))}
-    members: list[list[int]] = [[] for _ in numbers]
-    for row, name in enumerate(groups):
-        members[numbers[name]].append(row)
-    for _ in range(draws):
-        yield np.concatenate([members[number] for number in source.integers(0, len(members), len(members))])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,8 @@ an uncertainty of their own kind. Either way the decorator registers them with w
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any, Literal, TypeVar
@@ -44,6 +45,7 @@ class Score:
         summary: what it says, in one line.
         estimate: from evidence, and whether an uncertainty is wanted, to an estimate.
         from_moments: the same values from sums over texts of any number, or None where that is not possible.
+        defaults: options that can be set by name, and what they are unless set.
     """
 
     name: str
@@ -55,6 +57,7 @@ class Score:
     summary: str
     estimate: FittedFunction
     from_moments: MomentsFunction | None
+    defaults: Mapping[str, Any]
 
 
 LAYER_SCORES: Registry[Score] = Registry("layer score", package=__name__)
@@ -92,11 +95,18 @@ def layer_score(
             summary=summary,
             estimate=_in_order(function if fitted else _leaving_out_blocks(function, pooling)),
             from_moments=from_moments,
+            defaults=_options_of(function) if fitted else {},
         )
         LAYER_SCORES.add(score.name, score)
         return function
 
     return register
+
+
+def _options_of(function: FittedFunction) -> dict[str, Any]:
+    """The keywords of a function with their defaults, but the one that all have."""
+    keywords = inspect.signature(function).parameters.values()
+    return {one.name: one.default for one in keywords if one.kind is one.KEYWORD_ONLY and one.name != "uncertainty"}
 
 
 def _in_order(function: FittedFunction) -> FittedFunction:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from frostline.tasks import Task
 
 Value = int | float | bool | str
+MeasureScores = Callable[..., LayerScores]  # (encoder, task, names, *, pooling="mean")
 _USUAL_WIDTH = 768  # of the encoders that the papers' learning rates are for
 
 
@@ -76,7 +77,7 @@ class Ask:
     rows: int | None
     recipe: Recipe
     known: Callable[[TrialSpec], TrialResult | None]
-    scores: Callable[[Encoder, Task, Sequence[str]], LayerScores]
+    scores: MeasureScores
     margin: float = 1.0
     given: frozenset[str] = frozenset()
 
@@ -129,8 +130,11 @@ class Ask:
         return Point(spec=spec, labels=said)
 
     def rate_for(self, encoder: Encoder, rate: float) -> float:
-        """The recipe's learning rate, or else one that suits encoders of width 768, higher for narrower ones."""
-        return self.recipe.learning_rate or float(f"{rate * _USUAL_WIDTH / encoder.width:.3g}")
+        """The recipe's learning rate, or else the paper's for encoders of width 768 or more, higher for narrower ones.
+
+        The papers have the same rates for base and large encoders.
+        """
+        return self.recipe.learning_rate or float(f"{rate * max(1, _USUAL_WIDTH / encoder.width):.3g}")
 
     def epochs(self, usual: int) -> int:
         """The recipe's epochs where they were asked for, or else what the paper has for this case."""

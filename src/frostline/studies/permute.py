@@ -238,24 +238,34 @@ def _kept(recovered: Sequence[Row]) -> Figure:
     quick_recipe={"epochs": 2},
     quick_seeds=2,
 )
-def permute(ask: Ask, *, orders: int = 10, size: int = 5000, rate: float = 2e-5) -> Iterator[Point]:
+def permute(
+    ask: Ask,
+    *,
+    orders: int = 10,
+    size: int = 5000,
+    rate: float = 2e-5,
+    keep_norms: bool = False,
+    as_released: bool = False,
+) -> Iterator[Point]:
     """Are pretrained layers worth something in another order?
 
     The layers are shuffled, in the same ways for every task, and everything is tuned with a mean-pooled linear head; so
     are, for comparison, the intact encoder and one whose layers all start from random weights.
 
     Options: `orders`, how many; `size`, training rows at most, the paper's unless set, 0 for all; `rate`, the learning
-    rate for encoders of width 768, the paper's unless set; narrower ones get a higher one in proportion.
+    rate for encoders of width 768, the paper's unless set; narrower ones get a higher one in proportion; `keep_norms`
+    and `as_released`, how random weights are drawn, as in the study reinitialise.
     """
     if orders < 1 or size < 0:
         raise OptionError(f"study permute: orders {orders} must be 1 or more, and size {size} 0 or more")
     rows = min((count for count in (size, ask.rows) if count), default=None)
+    drawn = {name: True for name, asked in (("keep_norms", keep_norms), ("as_released", as_released)) if asked}
     for encoder, task in ask.pairs():
         depth = encoder.depth
         learning_rate = ask.rate_for(encoder, rate)
         arms: list[tuple[str, str, Mapping[str, object]]] = [
             ("full", "", {}),
-            ("all new", "", {"reinitialise": list(range(1, depth + 1))}),
+            ("all new", "", {"reinitialise": list(range(1, depth + 1)), **drawn}),
         ]
         for number, order in enumerate(permutations(depth, orders), start=1):
             arms.append((f"order {number}", " ".join(map(str, order)), {"order": order}))

@@ -18,19 +18,26 @@ from frostline.runner.materials import Bench
 from frostline.runner.statistics import correlate, holm, summarise, summarise_correlations
 from frostline.runner.trials import result_of
 from frostline.scores import LAYER_SCORES
+from frostline.states.pooled import Pooling
 from frostline.studies import Ask, Measured, Point, study
 from frostline.studies.probing_figures import HELD_OUT as HELD_OUT
 from frostline.studies.probing_figures import PRETRAINED as PRETRAINED
 from frostline.studies.probing_figures import PROBES, figures
 from frostline.studies.probing_figures import TUNED as TUNED
-from frostline.studies.tables import grouped
+from frostline.studies.released import one_pooling
+from frostline.studies.tables import grouped, is_optimistic
 from frostline.table import Cell, Table, table_of
 from frostline.tasks import Task
 from frostline.tunable import as_tuned
+from frostline.workshop import Report
 
 Curve = Sequence[float | None]  # over layers 0..L
 
 _ROWS = ("validation", "test")
+# Of the head's probe: paper 1's for its tasks, and what most of them have for any other.
+_PROBE_RATES = {"glue/qqp": 3e-4, "glue/sst2": 3e-3}
+_PROBE_RATE = 1e-3
+_CHOOSE_ON = "inner"
 _QUICK_SCORES = "variability,variability.crossfit,cca,rank,information,label_similarity,probe.linear,probe.head"
 
 
@@ -45,7 +52,7 @@ def _score(bench: Bench, spec: TrialSpec) -> TrialResult:
     if spec.options["tuned"]:
         tuned = tune_for(bench, spec, test=False)
         base, encoder = replace(result_of(tuned), predictions={}), as_tuned(tuned.tunable)
-    found = _measured(encoder, _with_fewer_rows(bench, spec), spec)
+    found = _measured(encoder, _with_fewer_rows(bench, spec), spec, bench.report)
     values = {
         "curves": {name: list(score.values) for name, score in found.scores.items()},
         "examples": found.examples,
@@ -63,7 +70,7 @@ def _with_fewer_rows(bench: Bench, spec: TrialSpec) -> Task:
     return replace(task, train=task.train.take(chosen))
 
 
-def _measured(encoder: Encoder, task: Task, spec: TrialSpec) -> LayerScores:
+def _measured(encoder: Encoder, task: Task, spec: TrialSpec, report: Report) -> LayerScores:
     """The scores asked for, without those that these rows do not allow."""
     wanted = str(spec.options["scores"])
     ask = partial(
@@ -73,26 +80,36 @@ def _measured(encoder: Encoder, task: Task, spec: TrialSpec) -> LayerScores:
         examples=int(spec.options["examples"]),
         rows=cast(Rows, spec.options["rows"]),
         max_length=spec.recipe.max_length,
+        pooling=cast(Pooling, spec.options.get("states", "mean")),
         uncertainty=False,
         similarity=False,
         seed=spec.recipe.seed,
+        progress=report,
     )
-    if wanted == "all":
-        return ask(scores="all")
     names = [name.strip() for name in wanted.split(",")]
+    options: dict[str, dict[str, float | str]] = {
+        "probe.head": {
+            "learning_rate": float(spec.options.get("probe_rate", _PROBE_RATE)),
+            "choose_on": str(spec.options.get("choose_on", _CHOOSE_ON)),
+        }
+    }
+    if wanted == "all":
+        return ask(scores="all", options=options)
     try:
-        return ask(scores=names)
+        return ask(scores=names, options={name: given for name, given in options.items() if name in names})
     except MeasureError:
-        return _one_by_one(ask, names)
+        return _one_by_one(ask, names, options)
 
 
-def _one_by_one(ask: Callable[..., LayerScores], names: Sequence[str]) -> LayerScores:
+def _one_by_one(
+    ask: Callable[..., LayerScores], names: Sequence[str], options: Mapping[str, Mapping[str, float | str]]
+) -> LayerScores:
     """The scores that can be had: one that needs more rows must not take the others with it."""
     found: list[LayerScores] = []
     notes = []
     for name in names:
         try:
-            found.append(ask(scores=[name]))
+            found.append(ask(scores=[name], options={name: options[name]} if name in options else None))
         except MeasureError as error:
             notes.append(f"{name} left out: {error}")
     if not found:
@@ -290,6 +307,8 @@ def probing(
     scores: str = "all",
     examples: int = EXAMPLES,
     held_out: str = "validation",
+    probe_rate: float = 0.0,
+    states: str = "mean",
 ) -> Iterator[Point]:
     """Do layers with good scores probe well, and does the best layer move up with fine-tuning?
 
@@ -300,10 +319,19 @@ def probing(
 
     Options: `scores`, all of them, or names with commas between (the probes among them, for there to be an agreement);
     those that need more rows than there are get left out; `examples`, rows that are measured at most; `held_out`, the
-    rows on which the tuned encoder is measured, validation or test.
+    rows on which the tuned encoder is measured, validation or test; `probe_rate`, the learning rate of the head that is
+    trained as a probe, the paper's unless set (1e-3, on QQP 3e-4, on SST-2 3e-3); `states`, what of a text scores and
+    probes look at: the 'mean' of all tokens but the first, the 'first', 'all', or 'released', the ids above 2 as the
+    script has it. Under the protocol 'paper' that probe's epoch is the one that is best on the rows it is judged on.
     """
+    for name in () if scores == "all" else scores.split(","):
+        LAYER_SCORES[name.strip()]
+    if examples < 2:
+        raise OptionError(f"study probing: option examples {examples} must be 2 or more")
     if held_out not in _ROWS:
         raise OptionError(f"study probing: option held_out {held_out!r} must be one of {', '.join(_ROWS)}")
+    if probe_rate < 0:
+        raise OptionError(f"study probing: option probe_rate {probe_rate} must be above 0, or 0 for the paper's")
     arms: Mapping[str, tuple[str, bool]] = {
         PRETRAINED: ("train", False),
         HELD_OUT: (held_out, False),
@@ -312,6 +340,16 @@ def probing(
     for encoder, task in ask.pairs():
         # The highest of the paper's rates for full fine-tuning, which are for a width of 1,024.
         rate = ask.recipe.learning_rate or round(2e-5 * 1024 / encoder.width, 7)
+        # Options that came later are part of a trial where they differ from what trials did before.
+        later = {
+            name: value
+            for name, value, before in (
+                ("probe_rate", probe_rate or _PROBE_RATES.get(task.name, _PROBE_RATE), _PROBE_RATE),
+                ("choose_on", "held-out" if is_optimistic(task) else _CHOOSE_ON, _CHOOSE_ON),
+                ("states", one_pooling("probing", states), "mean"),
+            )
+            if value != before
+        }
         for seed in range(ask.seeds):
             for arm, (rows, is_tuned) in arms.items():
                 yield ask.point(
@@ -321,7 +359,7 @@ def probing(
                     arm=arm,
                     seed=seed,
                     kind="probing",
-                    options={"scores": scores, "examples": examples, "rows": rows, "tuned": is_tuned},
+                    options={"scores": scores, "examples": examples, "rows": rows, "tuned": is_tuned, **later},
                     learning_rate=rate,
                     epochs=ask.recipe.epochs if is_tuned else 1,
                 )

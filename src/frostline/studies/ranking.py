@@ -43,6 +43,7 @@ def _rank_while_tuning(bench: Bench, spec: TrialSpec) -> TrialResult:
 
     def look(what: str, done: int, total: int) -> None:
         """Called after every step, when the weights have changed and no gradients are held."""
+        bench.report(what, done, total)
         epoch, rest = divmod(done, total // recipe.epochs)
         if not rest and epoch in wanted:
             found[epoch] = _scores(tunable, workshop, spec, seed=recipe.seed)

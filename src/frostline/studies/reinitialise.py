@@ -20,6 +20,7 @@ from frostline.table import Cell, Table, table_of
 _MODES = ("incremental", "blocks", "preserved", "single")
 _PROBE = "probe.linear.paper"
 _SMALL = 500  # training rows up to which the paper has more trials and epochs
+_LARGE = 50_000  # the paper's largest number of training rows
 
 
 def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
@@ -121,9 +122,12 @@ def _tracking(probe: Sequence[float | None], curves: Mapping[int, Mapping[int, f
     return found
 
 
-def _sizes(given: str, mode: str) -> list[int]:
+def _sizes(given: str, mode: str, available: int) -> list[int]:
+    """How many training rows; the paper has its largest number for tasks that have as many."""
     if given == "paper":
-        return [500, 5000] if mode == "incremental" else [5000]
+        if mode != "incremental":
+            return [5000]
+        return [500, 5000, *([_LARGE] if available >= _LARGE else [])]
     try:
         found = [int(one) for one in given.split("+")]
     except ValueError:
@@ -193,11 +197,11 @@ def reinitialise(
 
     Options: `mode`: incremental (all layers after the first k are new), blocks (a block of neighbours is new),
     preserved (only the block is not new), single (one layer is new); `width` of blocks; `step` from one arm to the
-    next, 0 for a quarter of the layers; `sizes`, training rows, joined by +, or paper for its 500+5000, and 5000 alone
-    where layers are not new from the top down; `new_layer_rate`, how many times higher
-    the learning rate of new layers is (the paper tries 5); `keep_norms`, leave LayerNorms pretrained; `as_released`, as
-    the paper's script did and not as its text says: a deviation of 0.00046, biases kept; `rate`, the learning rate for
-    encoders of width 768, the paper's unless set; narrower ones get a higher one in proportion.
+    next, 0 for a quarter of the layers; `sizes`, training rows, joined by +, or paper for its 500+5000+50000, the last
+    for tasks that have as many, and 5000 alone where layers are not new from the top down; `new_layer_rate`, how many
+    times higher the learning rate of new layers is (the paper tries 5); `keep_norms`, leave LayerNorms pretrained;
+    `as_released`, as the paper's script did and not as its text says: a deviation of 0.00046, biases kept; `rate`, the
+    learning rate for encoders of width 768, the paper's unless set; narrower ones get a higher one in proportion.
     """
     if mode not in _MODES:
         raise OptionError(f"study reinitialise: option mode {mode!r}: must be one of {', '.join(_MODES)}")
@@ -207,7 +211,7 @@ def reinitialise(
         if step < 0:
             raise OptionError(f"study reinitialise: step {step} must be 0 or more")
         learning_rate = ask.rate_for(encoder, rate)
-        for size in _sizes(sizes, mode):
+        for size in _sizes(sizes, mode, len(task.train)):
             rows = min(size, len(task.train), ask.rows or size)
             for arm, new, labels in _arms(mode, encoder.depth, width, step or -(-encoder.depth // 4)):
                 surgery = {"reinitialise": new, "keep_norms": keep_norms, "as_released": as_released} if new else {}

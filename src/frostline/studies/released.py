@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from frostline.errors import OptionError
 from frostline.records import Plan
+from frostline.states.pooled import POOLINGS, Pooling
+
+
+def one_pooling(study: str, states: str) -> Pooling:
+    """How a text's tokens become one vector, by a study's option `states`; 'released' as paper 1's script did it."""
+    for pooling in POOLINGS:
+        if states == pooling:
+            return pooling
+    raise OptionError(f"study {study}: option states {states!r} must be one of {', '.join(POOLINGS)}")
 
 
 def frozen_by_prefix(plan: Plan) -> Plan:

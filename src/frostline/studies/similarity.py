@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from frostline.encoder import Encoder
+from frostline.errors import OptionError
 from frostline.examples import tokenize_split
 from frostline.records import Plan, TrialResult, TrialSpec
 from frostline.runner.kinds import trial_kind, tune_for
@@ -28,6 +29,7 @@ from frostline.tasks import Split, Task, sample
 from frostline.tunable import as_tuned
 from frostline.tuned import Tuned
 
+_FEWEST = 4  # texts that the unbiased form of CKA is defined for
 _RESTART = 1_000  # added to a seed for the second of two restarts: no study has so many seeds
 
 Matrix = list[list[float | None]]  # rows and columns are layers 1..L; None where it is undefined
@@ -251,6 +253,10 @@ def similarity(
     texts are few; `texts`, held-out rows at most; `permutations`, shuffles of the texts that say which order of
     matching layers two encoders have by chance.
     """
+    if texts < _FEWEST or permutations < 1:
+        raise OptionError(
+            f"study similarity: texts {texts} must be {_FEWEST} or more, and permutations {permutations} 1 or more"
+        )
     options = {"biased": biased, "texts": texts}
     for encoder, task in ask.pairs():
         for seed in range(ask.seeds):

@@ -17,6 +17,7 @@ from frostline.strategies import STRATEGIES, best_layer
 from frostline.studies import Ask, Measured, Point, study
 from frostline.studies.comparisons import pairs_table
 from frostline.studies.quality import quality_table
+from frostline.studies.released import one_pooling
 from frostline.studies.strategies_figures import figures
 from frostline.table import Cell, Table, table_of
 from frostline.tasks import Task
@@ -25,6 +26,7 @@ from frostline.workshop import Workshop
 _FEW = (1, 2, 3)  # layers that the paper's short plans tune
 _PAPER_WIDTH = 1024  # of the encoder that the paper's learning rates are for
 _SHORTER = ("glue/mnli", "glue/qqp")  # on which full fine-tuning has 10 epochs
+_LIKE_TOP = ("down-", "middle-", "random-")  # arms that take the rate of as many of the last layers
 
 
 def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
@@ -129,7 +131,7 @@ def _tried(ask: Ask, plan: Plan, encoder: Encoder, rates: int) -> tuple[float, .
         return (ask.recipe.learning_rate,)
     if rates < 1:
         return (typical_rate(plan, encoder.width),)
-    return tuple(float(f"{rate * _PAPER_WIDTH / encoder.width:.3g}")
+    return tuple(float(f"{rate * max(1, _PAPER_WIDTH / encoder.width):.3g}")
                  for rate in paper_rates(plan, encoder.depth)[-rates:])  # fmt: skip
 
 
@@ -175,6 +177,7 @@ def strategies(
     bottleneck: int = 0,
     arms: str = "all",
     score: str = "variability",
+    states: str = "mean",
 ) -> Iterator[Point]:
     """Do plans built around the most specialised layer beat the last layers, the middle ones and full fine-tuning?
 
@@ -184,16 +187,21 @@ def strategies(
 
     Options: `rates`, how many of the paper's learning rates each plan tries, the highest first (0: one that suits the
     plan and the encoder); they are for encoders of width 1,024, and narrower ones get higher ones in proportion; the
-    best on validation counts, seed by seed; `reuse`, plans below the best layer take the rate of as many of the last
-    layers, as in the paper, where those are among the arms, and all layers up to the best one have rates of their own;
-    without it every plan tries its own; `methods`, joined by +, fine-tuning and adapters unless set, each compared with
-    its own full tuning; `bottleneck` of adapters, 0 for a quarter of the width, as the paper has it; `arms`, joined by
-    +, or all; `score`, the layer score that says which layer is the best.
+    best on validation counts, seed by seed; `reuse`, plans below the best layer, middle and random ones take the rate
+    of as many of the last layers, as in the paper, where those are among the arms, and all layers up to the best one
+    have rates of their own; without it every plan tries its own; `methods`, joined by +, fine-tuning and adapters
+    unless set, each compared with its own full tuning; `bottleneck` of adapters, 0 for a quarter of the width, as the
+    paper has it; `arms`, joined by +, or all; `score`, the layer score that says which layer is the best; `states`,
+    what of a text it looks at: the 'mean' of all tokens but the first, the 'first', 'all', or 'released', the ids above
+    2 as the script has it.
     """
+    if rates < 0 or bottleneck < 0:
+        raise OptionError(f"study strategies: rates {rates} and bottleneck {bottleneck} must be 0 or more")
+    chosen_methods = _methods(methods)
     for encoder, task in ask.pairs():
         wanted = _arms(arms, encoder.depth)
-        best = best_layer(ask.scores(encoder, task, [score]), score)
-        for method in _methods(methods):
+        best = best_layer(ask.scores(encoder, task, [score], pooling=one_pooling("strategies", states)), score)
+        for method in chosen_methods:
             for seed in range(ask.seeds):
                 tuned_by = _Method(method, encoder, bottleneck)
                 yield from _of_seed(ask, encoder, task, best, tuned_by, seed, rates, wanted, reuse=reuse)
@@ -230,12 +238,13 @@ def _of_seed(
             continue
         plan = method.of(full_plan)
         is_lower_part = bool(plan.layers) and plan.layers[0] == 1 and plan.layers[-1] == plan.head < encoder.depth
-        reuses = reuse and arm.startswith("down-") and not is_lower_part and len(plan.layers) in shared
+        reuses = reuse and arm.startswith(_LIKE_TOP) and not is_lower_part and len(plan.layers) in shared
         if reuses and shared[len(plan.layers)] is None:
             continue  # the rate of the last layers is not known yet
         tried = (shared[len(plan.layers)],) if reuses else _tried(ask, plan, encoder, rates)
         labels = {"plan": str(plan), "method": method.name, "best_layer": best}
-        epochs = ask.epochs(10 if arm == "full" and task.name in _SHORTER else ask.recipe.epochs)
+        is_shorter = arm == "full" and method.name == "full" and task.name in _SHORTER
+        epochs = ask.epochs(10 if is_shorter else ask.recipe.epochs)
         points = [
             ask.point(encoder, task, plan, arm=arm, seed=seed, learning_rate=rate, epochs=epochs,
                       options={"timed": True}, labels={**labels, "rate": f"{rate:g}"})

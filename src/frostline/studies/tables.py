@@ -119,6 +119,11 @@ def _by_frequency(task: Task) -> list[float]:
     return [float(values[place]) for place in np.argsort(-counts, kind="stable")]
 
 
+def is_optimistic(task: Task) -> bool:
+    """Whether what is reported was also selected on, as the papers do."""
+    return any("optimistic" in note for note in task.notes)
+
+
 def notes_on_all(ask: Ask, points: Sequence[Measured]) -> list[str]:
     """What every table of a study has to say: optimistic tasks, those with few test rows, and trials that failed."""
     said = [f"{task.name}: {note}" for task in ask.tasks for note in task.notes if "optimistic" in note]

@@ -40,7 +40,7 @@ from frostline.together import stacked, train_heads
 from frostline.tokens import Ints
 from frostline.train import judge
 from frostline.tunable import Tunable, as_tuned, choose_head, set_dropout
-from frostline.workshop import Workshop
+from frostline.workshop import Report, Workshop
 
 _ARMS = ("UNTUNED", "TUNED", "TUNEDORIG")
 
@@ -56,8 +56,8 @@ def _truncate(bench: Bench, spec: TrialSpec) -> TrialResult:
     split, _ = judged_split(tuned.task)
     outputs = {
         "UNTUNED": [*_own_head(tuned.tunable, workshop.examples(tuned.tunable, split)), tuned.outputs[split]],
-        "TUNED": _fresh_heads(workshop, as_tuned(tuned.tunable), recipe, train_rows=spec.train_rows),
-        "TUNEDORIG": _fresh_heads(workshop, workshop.encoder, recipe, train_rows=spec.train_rows),
+        "TUNED": _fresh_heads(workshop, as_tuned(tuned.tunable), recipe, bench.report, train_rows=spec.train_rows),
+        "TUNEDORIG": _fresh_heads(workshop, workshop.encoder, recipe, bench.report, train_rows=spec.train_rows),
     }
     labels = torch.tensor(tuned.task.splits[split].labels)
     read = {arm: [_reading(found, labels, tuned.task) for found in layers] for arm, layers in outputs.items()}
@@ -80,7 +80,9 @@ def _own_head(tunable: Tunable, rows: Examples) -> list[Tensor]:
     return [found[span] for span in spans]
 
 
-def _fresh_heads(workshop: Workshop, encoder: Encoder, recipe: Recipe, *, train_rows: int | None) -> list[Tensor]:
+def _fresh_heads(
+    workshop: Workshop, encoder: Encoder, recipe: Recipe, report: Report | None = None, *, train_rows: int | None
+) -> list[Tensor]:
     """What heads that start fresh at each of layers 1..L say of the judged rows, trained on the encoder's own states.
 
     All heads train together, each as it would alone.
@@ -89,6 +91,7 @@ def _fresh_heads(workshop: Workshop, encoder: Encoder, recipe: Recipe, *, train_
         workshop: of the task; its encoder gives the tokens.
         encoder: tuned or not, left as it is.
         recipe: of every head.
+        report: told how far training is.
         train_rows: how many to learn from; None for all.
     """
     task = workshop.task
@@ -107,6 +110,7 @@ def _fresh_heads(workshop: Workshop, encoder: Encoder, recipe: Recipe, *, train_
         recipe,
         metrics=task.metrics,
         learning_rate=recipe.learning_rate or 0.0,
+        report=report,
     )
     judged, _ = judged_split(task)
     return list(splits[judged].outputs(tunable).unbind(-1))

@@ -115,6 +115,7 @@ register(
         build=pair("passage", "question", group="passage"),
         label_names=("False", "True"),
         aliases=("boolq",),
+        tags=("logical reasoning and comprehension",),
     )
 )
 
