@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.runner.test_statistics import two_models
 
 from frostline.runner import resampling
 from frostline.runner.resampling import resample
