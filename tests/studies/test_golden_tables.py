@@ -15,7 +15,7 @@ import pytest
 from scipy import stats
 from tests.race_tools import write_rows
 from tests.studies.made_up import MadeUp, wave
-from tests.studies.study_tools import run_quickly
+from tests.studies.study_tools import run_quickly, save_tiny
 
 from frostline.measurement import measure
 from frostline.studies import STUDIES
@@ -33,6 +33,7 @@ CASES = {
     "ranking": ("ranking", {}),
     "robustness": ("robustness", {}),
     "similarity": ("similarity", {}),
+    "similarity-across": ("similarity", {"encoders": 2}),
     "skip": ("skip", {}),
     "truncate": ("truncate", {}),
 }
@@ -45,6 +46,11 @@ def made(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp(request.param)
     files = [write_rows(folder / "letters.csv", 120), write_rows(folder / "more.csv", 160)]
     given = {"seeds": 3, **given}
+    if "encoders" in given:
+        names = ["tiny", "small"]
+        given["encoders"] = [
+            str(save_tiny(folder / name, layers=4 - seed, seed=seed)) for seed, name in enumerate(names)
+        ]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("frostline.studying.measure", with_made_up_probes)
         found = run_quickly(name, folder, layers=4, tasks=[str(file) for file in files], executor=MadeUp, **given)

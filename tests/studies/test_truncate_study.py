@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from scipy import stats
 from tests.studies.study_tools import run_quickly
 from tests.tiny import padded_inputs
 
@@ -155,3 +156,23 @@ def test_counting_stops_at_the_first_cut_that_is_not_shown_to_be_harmless(studie
     ask = Ask(encoders=(), tasks=(task,), seeds=2, rows=None, recipe=HEADS, known=None, scores=None)
     (summary,) = STUDIES["truncate"].tables(ask, made)[1].records()
     assert (summary["can_go_untuned"], summary["can_go_tuned"]) == (0, 0)
+
+
+def test_p_values_are_those_of_paired_t_tests_corrected_for_the_layers_of_an_arm(studied, task):
+    shares = [(0.5, 0.7, 0.9), (0.6, 0.75, 1.0), (0.4, 0.8, 1.0)]
+    points = [*studied.points, replace(studied.points[0], labels={**studied.points[0].labels, "seed": 2})]
+    made = [
+        made_up(point, task, right={arm: list(share) for arm in ("UNTUNED", "TUNED", "TUNEDORIG")}, whole=1.0)
+        for point, share in zip(points, shares, strict=True)
+    ]
+    ask = Ask(encoders=(), tasks=(task,), seeds=3, rows=None, recipe=HEADS, known=None, scores=None)
+    rows = [row for row in STUDIES["truncate"].tables(ask, made)[0].records() if row["arm"] == "TUNED"]
+    count = len(task.test.labels)
+    found = [[round(share[layer] * count) / count for share in shares] for layer in range(LAYERS)]
+    expected = [float(stats.ttest_rel(one, [1.0] * 3).pvalue) for one in found]
+    assert [row["p"] for row in rows] == pytest.approx(expected, rel=1e-4)
+    lowest, middle, highest = sorted(expected)
+    by_p = sorted(rows, key=lambda row: row["p"])
+    assert [row["p_holm"] for row in by_p] == pytest.approx(
+        [min(1, 3 * lowest), max(3 * lowest, 2 * middle), max(3 * lowest, 2 * middle, highest)], rel=1e-4
+    )

@@ -92,6 +92,17 @@ def correct(records: Sequence[dict[str, Cell]], case: Sequence[str]) -> None:
             record["p_holm"] = value
 
 
+def correct_known(records: Sequence[dict[str, Cell]], case: Sequence[str], *, column: str = "p") -> None:
+    """Correct p-values that are known, whatever they are of, by Holm's method within a case, in place."""
+    by_case: dict[tuple[Cell, ...], list[dict[str, Cell]]] = {}
+    for record in records:
+        by_case.setdefault(tuple(record[label] for label in case), []).append(record)
+    for mine in by_case.values():
+        known = [p if isinstance(p := record.get(column), float) and p == p else None for record in mine]
+        for record, value in zip(mine, holm(known), strict=True):
+            record[f"{column}_holm"] = value
+
+
 def pairs_table(
     ask: Ask,
     points: Sequence[Measured],

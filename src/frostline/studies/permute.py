@@ -252,9 +252,9 @@ def permute(
     The layers are shuffled, in the same ways for every task, and everything is tuned with a mean-pooled linear head; so
     are, for comparison, the intact encoder and one whose layers all start from random weights.
 
-    Options: `orders`, how many; `size`, training rows at most, the paper's unless set, 0 for all; `rate`, the learning
-    rate for encoders of width 768, the paper's unless set; narrower ones get a higher one in proportion; `keep_norms`
-    and `as_released`, how random weights are drawn, as in the study reinitialise.
+    Options: `orders`, how many, or all that there are; `size`, training rows at most, the paper's unless set, 0 for
+    all; `rate`, the learning rate for encoders of width 768, the paper's unless set; narrower ones get a higher one in
+    proportion; `keep_norms` and `as_released`, how random weights are drawn, as in the study reinitialise.
     """
     if orders < 1 or size < 0:
         raise OptionError(f"study permute: orders {orders} must be 1 or more, and size {size} 0 or more")

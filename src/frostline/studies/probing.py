@@ -25,7 +25,7 @@ from frostline.studies.probing_figures import PRETRAINED as PRETRAINED
 from frostline.studies.probing_figures import PROBES, figures
 from frostline.studies.probing_figures import TUNED as TUNED
 from frostline.studies.released import one_pooling
-from frostline.studies.tables import grouped, is_optimistic
+from frostline.studies.tables import grouped, is_optimistic, judged_split
 from frostline.table import Cell, Table, table_of
 from frostline.tasks import Task
 from frostline.tunable import as_tuned
@@ -50,8 +50,10 @@ def _score(bench: Bench, spec: TrialSpec) -> TrialResult:
     base = TrialResult(status="done", versions=folders.versions())
     encoder = bench.workshop(spec).encoder
     if spec.options["tuned"]:
-        tuned = tune_for(bench, spec, test=False)
-        base, encoder = replace(result_of(tuned), predictions={}), as_tuned(tuned.tunable)
+        tuned = tune_for(bench, spec)
+        split, _ = judged_split(tuned.task)
+        base, encoder = result_of(tuned), as_tuned(tuned.tunable)
+        base = replace(base, predictions={split: base.predictions[split]})
     found = _measured(encoder, _with_fewer_rows(bench, spec), spec, bench.report)
     values = {
         "curves": {name: list(score.values) for name, score in found.scores.items()},
@@ -147,7 +149,7 @@ def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
                 "correlations and regression over layers 1..L are those of the mean curves over seeds; "
                 "seeds_mean, seeds_low and seeds_high are the mean and t-interval of the seeds' own correlations, on "
                 "the z scale",
-                "Pearson's p-values are corrected by Holm's method within an encoder, task and arm",
+                "p_holm: corrected by Holm's method within an encoder, task and arm",
             ],
         ),
         table_of(
@@ -209,8 +211,9 @@ def _agreements(points: Sequence[Measured]) -> Iterator[dict[str, Cell]]:
             for name, probe in pairs
         ]
         values = [cast("float | None", row.get("pearson_p")) for row in rows]
-        for row, corrected in zip(rows, holm(values), strict=True):
-            yield row | {"pearson_p_holm": corrected}
+        ranks = [cast("float | None", row.get("spearman_p")) for row in rows]
+        for row, corrected, of_ranks in zip(rows, holm(values), holm(ranks), strict=True):
+            yield row | {"pearson_p_holm": corrected, "spearman_p_holm": of_ranks}
 
 
 def agreement_over_layers(score: Curve, probe: Curve) -> dict[str, Cell]:

@@ -13,7 +13,7 @@ from frostline.studies.tables import (
     judged_split,
     most_frequent,
     quality,
-    spread,
+    spread_of_quality,
 )
 from frostline.table import Cell, Table, table_of
 from frostline.tasks.metrics import METRICS
@@ -72,7 +72,7 @@ def quality_table(
             "failed": len(group) - len(done),
         }
         if done:
-            record |= spread([quality(point, task) for point in done])
+            record |= spread_of_quality([quality(point, task) for point in done], task)
             base = whole.get(tuple(said[label] for label in case), [])
             pairs = paired(done, base) if said["arm"] != baseline else []
             record |= difference(task, pairs, margin=ask.margin, name="minus_full")

@@ -17,11 +17,13 @@ from frostline.heads import FamilyHead
 from frostline.records import Plan, TrialResult, TrialSpec
 from frostline.runner.kinds import trial_kind
 from frostline.runner.materials import Bench
+from frostline.runner.trials import guesses
 from frostline.scores.fisher import NORMS, Norm
 from frostline.studies import Ask, Point, study
 from frostline.studies.ranking_figures import figures
 from frostline.studies.ranking_tables import ROWS, TUNING, tables
-from frostline.train import train
+from frostline.studies.tables import judged_split
+from frostline.train import judge, train
 from frostline.tunable import Tunable, check_recipe
 from frostline.tuning import default_rate, tunable_for
 from frostline.workshop import Workshop
@@ -58,8 +60,12 @@ def _rank_while_tuning(bench: Bench, spec: TrialSpec) -> TrialResult:
         learning_rate=recipe.learning_rate or default_rate(spec.plan),
         report=look,
     )
+    split, _ = judged_split(workshop.task)
+    outputs, labels = workshop.examples(tunable, split).outputs(tunable), workshop.task.splits[split].labels
     return TrialResult(
         status="done",
+        metrics={split: judge(outputs, torch.tensor(labels), workshop.task.metrics, workshop.task.kind)},
+        predictions={split: guesses(outputs, workshop.task.kind)},
         history=trained.history,
         values={"scores": {str(epoch): scores for epoch, scores in sorted(found.items())}},
         parameters={"total": trained.audit.total, "trainable": trained.audit.trainable},

@@ -11,7 +11,7 @@ from frostline.errors import MeasureError, OptionError
 from frostline.records import Plan
 from frostline.runner.statistics import correlate, summarise, summarise_correlations
 from frostline.studies import Ask, Measured, Point, study
-from frostline.studies.comparisons import pairs_table
+from frostline.studies.comparisons import correct_known, pairs_table
 from frostline.studies.quality import quality_table
 from frostline.studies.reinitialise_figures import figures
 from frostline.studies.tables import grouped, quality
@@ -78,7 +78,7 @@ def _probing(ask: Ask, points: Sequence[Measured]) -> list[Table]:
     """The probing curve beside the quality with so many pretrained layers, and how far they go together."""
     encoders, tasks = {one.name: one for one in ask.encoders}, {one.name: one for one in ask.tasks}
     records: list[Mapping[str, Cell]] = []
-    tracked: list[Mapping[str, Cell]] = []
+    tracked: list[dict[str, Cell]] = []
     notes = []
     for (encoder, task, rows), group in grouped(points, ("encoder", "task", "rows")).items():
         try:
@@ -94,11 +94,14 @@ def _probing(ask: Ask, points: Sequence[Measured]) -> list[Table]:
                 records.append({"encoder": encoder, "task": task, "rows": rows, "layer": kept, "probe": probe[kept],
                                 "quality": sum(by_seed.values()) / len(by_seed)})  # fmt: skip
         tracked.append({"encoder": encoder, "task": task, "rows": rows, **_tracking(probe, curves)})
+    for column in ("levels_p", "gains_p"):
+        correct_known(tracked, ("encoder",), column=column)
     return [
         table_of("probing", "Probe on layer k against tuning with layers 1..k pretrained", records, notes=notes),
         table_of("tracking", "How far the probe goes together with what pretrained layers are worth", tracked, notes=[
             "correlations over the numbers of kept layers: levels, of the probe on layer k with the quality when 1..k "
             "are kept; gains, of what each step adds to either; intervals over seeds on the z scale",
+            "p_holm: corrected for the tasks and sizes of an encoder",
         ]),
     ]  # fmt: skip
 

@@ -174,6 +174,7 @@ def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
                 "the ratio to the reference",
                 "probe_pearson is the paper's correlation, over layers, of variability with the quality of a linear "
                 "probe on the same draw's reference rows; the nearer to -1 the better variability predicts it",
+                "spearman_p and probe_pearson_p are of the mean curves over draws",
                 "draws is how many have all layers defined; the others are left out",
             ],
         ),
@@ -222,6 +223,9 @@ class _Case:
             for column in found[0] if found else ():
                 least, most = _LIMITS.get(column, (0.0, math.inf))
                 row |= mean_with_ends(column, [one[column] for one in found], least=least, most=most)
+            mean = mean_of_defined(self._curves(setting, variant))
+            row["spearman_p"] = None if row["is_reference"] else _chance(mean, reference, ranks=True)
+            row["probe_pearson_p"] = _chance(mean, mean_of_defined(self._probes(str(said["states"]))))
             yield row
 
     def by_layer(self) -> Iterator[dict[str, Cell]]:
@@ -266,6 +270,14 @@ def _correlation(curve: Curve, other: Curve, *, ranks: bool = False) -> float | 
     if not other or None in other[1:]:
         return None
     found = correlate(curve[1:], other[1:], ranks=ranks)[0]
+    return None if math.isnan(found) else found
+
+
+def _chance(curve: Curve, other: Curve, *, ranks: bool = False) -> float | None:
+    """The p-value of the correlation of two mean curves over layers 1..L; None where it is undefined."""
+    if not curve or not other or None in (*curve[1:], *other[1:]):
+        return None
+    found = correlate(curve[1:], other[1:], ranks=ranks)[1]
     return None if math.isnan(found) else found
 
 

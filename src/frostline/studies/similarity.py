@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -17,20 +18,25 @@ from frostline.examples import tokenize_split
 from frostline.records import Plan, TrialResult, TrialSpec
 from frostline.runner.kinds import trial_kind, tune_for
 from frostline.runner.materials import Bench
-from frostline.runner.statistics import correlate
+from frostline.runner.statistics import correlate, paired_p
 from frostline.runner.trials import result_of
 from frostline.similarity import cka_matrix
 from frostline.states.pooled import pooled_states
 from frostline.studies import Ask, Measured, Point, study
+from frostline.studies.comparisons import correct_known
 from frostline.studies.similarity_figures import figures
 from frostline.studies.tables import grouped, is_informative, judged_split, quality, spread
 from frostline.table import Cell, Table, table_of
 from frostline.tasks import Split, Task, sample
+from frostline.tasks.metrics import METRICS
 from frostline.tunable import as_tuned
 from frostline.tuned import Tuned
 
 _FEWEST = 4  # texts that the unbiased form of CKA is defined for
 _RESTART = 1_000  # added to a seed for the second of two restarts: no study has so many seeds
+
+_QUALITY, _MOVED = "quality of the tuned model", "block contrast, tuned minus pretrained"
+_CKAS = ("tuned top layer, most similar pretrained layer", "top layers of two restarts")
 
 Matrix = list[list[float | None]]  # rows and columns are layers 1..L; None where it is undefined
 
@@ -174,16 +180,34 @@ def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
             informative = is_informative(tasks[name], done)
             measures += [said | record | {"informative": informative} for record in _measures(tasks[name], done)]
         matrices += [{"encoder": encoder, "other": other or encoder, "task": name, **one} for one in _cells(done)]
+    correct_known(measures, ("encoder",))
+    correct_known(across, (), column="largest_p")
     rows = {task.name: len(judged_split(task)[1]) for task in ask.tasks}
     notes = [
         f"{name}: {count} held-out rows; similarity wants 400 or more" for name, count in rows.items() if count < 400
     ]
     made = [
-        table_of("blocks", "Blocks of similar layers before and after tuning", measures, notes=notes),
-        table_of("across", "Whether layers of two tuned encoders correspond, early with early", across, notes=notes),
+        table_of(
+            "blocks",
+            "Blocks of similar layers before and after tuning",
+            measures,
+            notes=[
+                *notes,
+                "p: of no difference, paired over seeds; p_holm: corrected for the tasks of an encoder",
+            ],
+        ),
+        table_of(
+            "across",
+            "Whether layers of two tuned encoders correspond, early with early",
+            across,
+            notes=[
+                *notes,
+                "largest_p: of the seeds' permutation tests; largest_p_holm: corrected for tasks and pairs",
+            ],
+        ),
         table_of("matrices", "CKA of every layer with every other, mean over seeds", matrices, notes=notes),
     ]
-    return [table for table in made if table.rows]
+    return [table for table in made if table.rows]  # fmt: skip
 
 
 def _measures(task: Task, done: Sequence[Measured]) -> Iterator[dict[str, Cell]]:
@@ -193,9 +217,14 @@ def _measures(task: Task, done: Sequence[Measured]) -> Iterator[dict[str, Cell]]
         for name, value in _numbers(point.result.values).items():
             if value is not None:
                 found.setdefault(name, []).append(value)
-    found["quality of the tuned model"] = [quality(point, task) for point in done]
+    found[_QUALITY] = [quality(point, task) for point in done]
+    ends = METRICS[task.metrics[0]].ends
     for name, values in found.items():
-        yield {"measure": name, "seeds": len(values), **spread(values)}
+        limits = ends if name == _QUALITY else (-1.0, 1.0) if name in _CKAS else (-inf, inf)
+        row = {"measure": name, "seeds": len(values), **spread(values, ends=limits)}
+        if len(set(values)) == 1:  # the pretrained encoder on the same rows: seeds say nothing of other rows
+            row |= {"low": None, "high": None}
+        yield row | {"p": paired_p(values, [0.0] * len(values)) if name == _MOVED else None}
 
 
 def _numbers(matrices: Mapping[str, Matrix]) -> dict[str, float | None]:
@@ -204,18 +233,18 @@ def _numbers(matrices: Mapping[str, Matrix]) -> dict[str, float | None]:
     return {
         "block contrast, pretrained": before and before[0],
         "block contrast, tuned": after and after[0],
-        "block contrast, tuned minus pretrained": after[0] - before[0] if before and after else None,
+        _MOVED: after[0] - before[0] if before and after else None,
         "top of the lower block, pretrained": before and float(before[1]),
         "top of the lower block, tuned": after and float(after[1]),
-        "tuned top layer, most similar pretrained layer": max(top) if top else None,
-        "top layers of two restarts": matrices["FT[1]-FT[2]"][-1][-1],
+        _CKAS[0]: max(top) if top else None,
+        _CKAS[1]: matrices["FT[1]-FT[2]"][-1][-1],
     }
 
 
 def _across_record(done: Sequence[Measured]) -> dict[str, Cell]:
     orders = [point.result.values["order"] for point in done]
     worst = max(point.result.values["p"] for point in done)
-    return {"seeds": len(done), **spread(orders, name="order_of_matches"), "largest_p": worst}
+    return {"seeds": len(done), **spread(orders, name="order_of_matches", ends=(-1.0, 1.0)), "largest_p": worst}
 
 
 def _cells(done: Sequence[Measured]) -> Iterator[dict[str, Cell]]:

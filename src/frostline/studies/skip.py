@@ -20,9 +20,10 @@ from frostline.examples import Examples
 from frostline.records import Plan, TrialResult, TrialSpec
 from frostline.runner.kinds import trial_kind, tune_for
 from frostline.runner.materials import Bench
-from frostline.runner.statistics import compare_means
+from frostline.runner.statistics import compare_means, paired_p
 from frostline.runner.trials import guesses, result_of
 from frostline.studies import Ask, Measured, Point, study
+from frostline.studies.comparisons import correct_known
 from frostline.studies.skip_figures import figures
 from frostline.studies.tables import (
     DRAWS,
@@ -34,6 +35,7 @@ from frostline.studies.tables import (
     mean_with_ends,
     quality,
     spread,
+    spread_of_quality,
 )
 from frostline.table import Cell, Table, table_of
 from frostline.tasks import Task
@@ -139,6 +141,8 @@ def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
         informative = is_informative(task, done)
         layers += [said | record | {"informative": informative} for record in _layer_records(task, done, drops, depth)]
         halves += [said | record | {"informative": informative} for record in _half_records(drops, depth)]
+    for records in (layers, halves):
+        correct_known(records, ("encoder", "task"))
     notes = [constant_note(task) for task in ask.tasks]
     half = "upper spans lie within the upper half of the layers, lower ones within the lower half"
     return [
@@ -146,8 +150,11 @@ def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
         table_of("layers", "Points lost when a single layer is left out", layers, notes=[
             "low and high: over seeds, by Student's t; rows_low and rows_high: over test rows, by a paired bootstrap",
             "more_than_others: than the dearest other single layer of the same seed",
+            "p: of a drop of nothing, paired over seeds; p_holm: corrected for the layers",
         ]),
-        table_of("halves", "Points lost without upper and without lower spans of one length", halves, notes=[half]),
+        table_of("halves", "Points lost without upper and without lower spans of one length", halves, notes=[
+            half, "p: of no difference, paired over seeds; p_holm: corrected for the lengths",
+        ]),
     ]  # fmt: skip
 
 
@@ -165,7 +172,7 @@ def _span_records(
         lost = [one[first, last] for one in drops]
         left = [whole - loss for whole, loss in zip(wholes, lost, strict=True)]
         seen: dict[str, Cell] = {"first": first, "last": last, "metric": task.metrics[0], "seeds": len(done)}
-        yield seen | spread(left) | {"minus_full": -sum(lost) / len(lost)}
+        yield seen | spread_of_quality(left, task) | {"minus_full": -sum(lost) / len(lost)}
 
 
 def _layer_records(
@@ -183,6 +190,7 @@ def _layer_records(
         if len(done) > 1 and None not in without:
             found = compare_means(rows.labels, wholes, without, task.metrics[0], groups=rows.groups, draws=DRAWS)
             seen |= {"rows_low": found.low, "rows_high": found.high}
+        seen["p"] = paired_p(lost, [0.0] * len(lost))
         more = [one - other for one, other in zip(lost, others, strict=True)]
         yield seen | mean_with_ends("more_than_others", more)
 
@@ -199,7 +207,7 @@ def _half_records(drops: Sequence[Mapping[Span, float]], depth: int) -> Iterator
             "lower_drop": sum(lower) / len(lower),
             "upper_drop": sum(upper) / len(upper),
         }
-        yield seen | spread(gaps, name="upper_minus_lower")
+        yield seen | spread(gaps, name="upper_minus_lower") | {"p": paired_p(upper, lower)}
 
 
 def _mean_drop(drops: Mapping[Span, float], length: int, bottom: int, top: int) -> float:

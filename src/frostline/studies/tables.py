@@ -48,10 +48,23 @@ def quality(point: Measured, task: Task) -> float:
     return in_points(task, point.result.metrics[split])
 
 
-def spread(values: Sequence[float], *, name: str = "mean") -> dict[str, Cell]:
-    """Mean over seeds under a name, standard deviation and t-interval, as columns of a table."""
+def spread(values: Sequence[float], *, name: str = "mean", ends: tuple[float, float] = (-inf, inf)) -> dict[str, Cell]:
+    """Mean over seeds under a name, standard deviation and t-interval, as columns of a table.
+
+    Args:
+        values: of the seeds.
+        name: of the mean's column.
+        ends: the least and the most that values can be; an interval goes no further.
+    """
     found = summarise(values)
-    return {name: found.mean, "deviation": found.deviation, "low": found.low, "high": found.high}
+    low = None if found.low is None else max(ends[0], found.low)
+    high = None if found.high is None else min(ends[1], found.high)
+    return {name: found.mean, "deviation": found.deviation, "low": low, "high": high}
+
+
+def spread_of_quality(values: Sequence[float], task: Task) -> dict[str, Cell]:
+    """The same for quality in points, which has ends."""
+    return spread(values, ends=METRICS[task.metrics[0]].ends)
 
 
 def mean_with_ends(
@@ -89,7 +102,7 @@ def constant_note(task: Task) -> str:
 def is_informative(task: Task, points: Sequence[Measured]) -> bool:
     """Whether full tuning is shown to beat the best constant answer, one-sided at 5%, over all seeds."""
     split, rows = judged_split(task)
-    said = [point.result.predictions[split] for point in points if point.is_done]
+    said = [point.result.predictions[split] for point in points if point.is_done and split in point.result.predictions]
     if not said:
         return False
     constant = [[best_constant(task)] * len(rows)] * len(said)
@@ -125,14 +138,28 @@ def is_optimistic(task: Task) -> bool:
 
 
 def notes_on_all(ask: Ask, points: Sequence[Measured]) -> list[str]:
-    """What every table of a study has to say: optimistic tasks, those with few test rows, and trials that failed."""
+    """What every table of a study has to say: optimistic tasks, those that tell little, and trials that failed."""
     said = [f"{task.name}: {note}" for task in ask.tasks for note in task.notes if "optimistic" in note]
     for task in ask.tasks:
         split, rows = judged_split(task)
         if len(rows) < _FEW:
             said.append(f"{task.name}: only {len(rows)} {split} rows, too few to decide anything by themselves")
+    said += _uninformative(ask, points)
     for (encoder, task), group in grouped(points, ("encoder", "task")).items():
         ran = {point.spec.id: point.is_done for point in group}
         if failed := sum(not is_done for is_done in ran.values()):
             said.append(f"{encoder}, {task}: {failed} of {len(ran)} trials failed and are left out")
     return list(dict.fromkeys(said))
+
+
+def _uninformative(ask: Ask, points: Sequence[Measured]) -> list[str]:
+    """Tasks that full tuning does not solve: what is done to its layers cannot be seen there."""
+    tasks = {task.name: task for task in ask.tasks}
+    full = [point for point in points if point.spec.plan.embeddings and not point.spec.surgery and point.is_done
+            and point.labels.get("rate", "chosen") == "chosen"]  # fmt: skip
+    return [
+        f"{encoder}, {name}: uninformative: full tuning is not shown to beat the best constant answer"
+        for (encoder, name), group in grouped(full, ("encoder", "task")).items()
+        if any(judged_split(tasks[name])[0] in point.result.predictions for point in group)
+        and not is_informative(tasks[name], group)
+    ]

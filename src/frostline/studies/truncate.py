@@ -17,11 +17,11 @@ from frostline.head_stack import HeadStack
 from frostline.records import Plan, Recipe, TrialResult, TrialSpec
 from frostline.runner.kinds import trial_kind, tune_for
 from frostline.runner.materials import Bench
-from frostline.runner.statistics import Difference, compare_means, summarise
+from frostline.runner.statistics import Difference, compare_means, paired_p, summarise
 from frostline.runner.trials import guesses, result_of
 from frostline.states.layered import states_of_layers
 from frostline.studies import Ask, Measured, Point, study
-from frostline.studies.comparisons import both_intervals, non_inferior_note
+from frostline.studies.comparisons import both_intervals, correct, non_inferior_note
 from frostline.studies.skip import outputs_without
 from frostline.studies.tables import (
     DRAWS,
@@ -32,6 +32,7 @@ from frostline.studies.tables import (
     judged_split,
     quality,
     spread,
+    spread_of_quality,
 )
 from frostline.studies.truncate_figures import figures
 from frostline.table import Cell, Table, table_of
@@ -151,6 +152,7 @@ def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
             continue
         task, said = tasks[name], {"encoder": encoder, "task": name}
         records = [record for arm in _ARMS for record in _layer_records(task, done, arm, margin=ask.margin)]
+        correct(records, ("arm",))
         layers += [{**said, **record} for record in [*records, _majority_record(task)]]
         summary.append({**said, **_summary(task, done, records)})
     return [
@@ -158,6 +160,7 @@ def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
             "UNTUNED: the tuned head reads at the layer, nothing is trained; TUNED: a fresh head on the tuned model's "
             "states; TUNEDORIG: a fresh head on the pretrained model's",
             non_inferior_note(ask.margin),
+            "p: paired over seeds; p_holm: corrected for the layers of one arm",
         ]),
         table_of("summary", "How many of the top layers can go, and what tuned states are worth", summary, notes=[
             "can_go: going down from the top, every one of these cuts is non_inferior",
@@ -175,8 +178,9 @@ def _layer_records(task: Task, done: Sequence[Measured], arm: str, *, margin: fl
         found = [in_points(task, one["metrics"]) for one in reads]
         gaps = summarise([one - whole for one, whole in zip(found, wholes, strict=True)])
         seen: dict[str, Cell] = {"arm": arm, "layer": layer, "metric": task.metrics[0], "seeds": len(done)}
-        yield seen | spread(found) | {
+        yield seen | spread_of_quality(found, task) | {
             "minus_full": gaps.mean, **both_intervals(gaps, _over_rows(task, done, reads), margin=margin),
+            "p": paired_p(found, wholes),
         }  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from frostline.errors import OptionError
@@ -34,6 +35,8 @@ class TaskMetric:
         higher_is_better: or lower.
         binary_only: whether there may be no more than two classes.
         points: how many points a value of 1 is; what is no share or correlation counts in its own units.
+        least: that a value can be.
+        most: that a value can be.
         function: of labels and predictions.
     """
 
@@ -43,6 +46,8 @@ class TaskMetric:
     higher_is_better: bool
     binary_only: bool
     points: float
+    least: float
+    most: float
     function: Callable[[Numbers, Numbers], float]
 
     def __call__(self, labels: Sequence[float] | Numbers, predictions: Sequence[float] | Numbers) -> float:
@@ -60,6 +65,12 @@ class TaskMetric:
     def gain(self) -> float:
         """Times the value: points, the more the better."""
         return self.points if self.higher_is_better else -self.points
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The least and the most that points can be, the more the better."""
+        low, high = sorted((self.gain * self.least, self.gain * self.most))
+        return float(low), float(high)
 
     def shown(self, value: float) -> str:
         """The value as tables show it: in points with a digit, or in its own units with four."""
@@ -83,7 +94,13 @@ _Function = Callable[["Numbers", "Numbers"], float]
 
 
 def task_metric(
-    *, kinds: tuple[Kind, ...], higher_is_better: bool = True, binary_only: bool = False, points: float = 100
+    *,
+    kinds: tuple[Kind, ...],
+    higher_is_better: bool = True,
+    binary_only: bool = False,
+    points: float = 100,
+    least: float = 0,
+    most: float = 1,
 ) -> Callable[[_Function], TaskMetric]:
     """Register a function of (labels, predictions) under its own name; its docstring's first line is the summary."""
 
@@ -99,6 +116,8 @@ def task_metric(
             higher_is_better=higher_is_better,
             binary_only=binary_only,
             points=points,
+            least=least,
+            most=most,
             function=function,
         )
         return METRICS.add(name, metric)
@@ -134,7 +153,7 @@ def f1a(labels: Numbers, predictions: Numbers) -> float:
     return METRICS["f1"](labels, predictions)
 
 
-@task_metric(kinds=("classification",))
+@task_metric(kinds=("classification",), least=-1)
 def matthews(labels: Numbers, predictions: Numbers) -> float:
     """Matthews correlation between labels and predictions, -1 to 1; 0 for constant predictions."""
     import numpy as np
@@ -145,7 +164,7 @@ def matthews(labels: Numbers, predictions: Numbers) -> float:
     return float(matthews_corrcoef(labels, predictions))
 
 
-@task_metric(kinds=("regression",))
+@task_metric(kinds=("regression",), least=-1)
 def spearman(labels: Numbers, predictions: Numbers) -> float:
     """Correlation between the ranks of labels and predictions, -1 to 1; 0 for constant predictions."""
     from scipy.stats import spearmanr
@@ -155,7 +174,7 @@ def spearman(labels: Numbers, predictions: Numbers) -> float:
     return float(spearmanr(labels, predictions).statistic)
 
 
-@task_metric(kinds=("regression",))
+@task_metric(kinds=("regression",), least=-1)
 def pearson(labels: Numbers, predictions: Numbers) -> float:
     """Linear correlation between labels and predictions, -1 to 1; 0 for constant predictions."""
     import numpy as np
@@ -169,7 +188,7 @@ def pearson(labels: Numbers, predictions: Numbers) -> float:
     return float(np.clip(a @ b / np.sqrt((a @ a) * (b @ b)), -1.0, 1.0))
 
 
-@task_metric(kinds=("regression",))
+@task_metric(kinds=("regression",), least=-inf)
 def r2(labels: Numbers, predictions: Numbers) -> float:
     """The share of the labels' variance that the predictions explain; 0 for always predicting the mean."""
     from sklearn.metrics import r2_score
@@ -177,7 +196,7 @@ def r2(labels: Numbers, predictions: Numbers) -> float:
     return 0.0 if len(labels) < 2 else float(r2_score(labels, predictions))
 
 
-@task_metric(kinds=("regression",), higher_is_better=False, points=1)
+@task_metric(kinds=("regression",), higher_is_better=False, points=1, most=inf)
 def mse(labels: Numbers, predictions: Numbers) -> float:
     """The mean squared difference between labels and predictions; lower is better."""
     from sklearn.metrics import mean_squared_error
