@@ -60,3 +60,11 @@ def test_a_recipe_that_cannot_be_is_one_line(options, message):
 )
 def test_learning_rates_are_those_of_paper_1(plan, rates):
     assert paper_rates(plan, 24) == rates
+
+
+def test_a_number_of_steps_is_part_of_a_recipe_only_where_there_is_one():
+    assert "steps" not in Recipe().to_json()
+    assert Recipe.from_json(Recipe(steps=10).to_json()) == Recipe(steps=10)
+    assert (Recipe(epochs=3).passes(40), Recipe(steps=60).passes(40)) == (3, 1.5)
+    with pytest.raises(OptionError, match="recipe steps 0: must be a whole number, 1 or more"):
+        Recipe(steps=0)

@@ -459,3 +459,12 @@ def test_the_order_in_which_trials_are_run_does_not_change_the_tables(tmp_path):
     for table in whole.tables:
         names = (tmp_path / name / "tables" / f"{table.name}.csv" for name in ("freeze", "shuffled"))
         assert len({place.read_bytes() for place in names}) == 1
+
+
+def test_epochs_that_are_asked_for_go_before_the_papers_steps(tmp_path):
+    given = {"quick": False, "layers": 2, "executor": MadeUp, "seeds": 1}
+    for recipe, found in (({}, (4, 10_000, 3)), ({"epochs": 2}, (4, None, 2)), ({"steps": 5}, (4, 5, 3))):
+        name = "-".join(map(str, recipe)) or "paper"
+        points = run_quickly("skip", tmp_path, recipe=recipe, output=tmp_path / name, **given).points
+        asked = points[0].spec.recipe
+        assert (asked.batch, asked.steps, asked.epochs) == found

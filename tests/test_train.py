@@ -460,3 +460,15 @@ def test_frozen_layers_between_and_above_tuned_ones_have_dropout_unless_it_is_tu
             frozen_dropout,
             frozen_dropout,
         ]
+
+
+def test_training_lasts_so_many_steps_where_these_are_asked_for_and_the_schedule_ends_with_them():
+    tunable = tiny_tunable(plan=Plan(layers=(), head=2), dropout=0.0)
+    examples = examples_for(tunable, TOKENS, LABELS)
+    recipe = Recipe(**{**EXACT.to_json(), "steps": 7, "epochs": 9, "warmup": 0.0})
+    run = train(tunable, examples, examples, recipe, metrics=("accuracy",), learning_rate=1e-3)
+    assert [(record["step"], record["epoch"]) for record in run.history] == [(5, 1.0), (7, 1.4)]
+    assert run.history[-1]["learning_rate"] == pytest.approx(1e-3 / 7)
+    few = Recipe(**{**recipe.to_json(), "steps": 3})
+    run = train(tunable, examples, None, few, metrics=("accuracy",), learning_rate=1e-3)
+    assert [record["step"] for record in run.history] == [3]

@@ -88,7 +88,7 @@ class Cost:
     epoch_flops: float
     epoch_flops_uncached: float
     steps: int
-    epochs: int
+    epochs: float
     cache: int
     memory: int
     latency: float
@@ -154,7 +154,7 @@ class Costs:
             epoch_flops=per_epoch,
             epoch_flops_uncached=per_epoch + frozen,
             steps=round(self.epoch.batches),
-            epochs=epochs or self.recipe.epochs,
+            epochs=epochs or self.recipe.passes(round(self.epoch.batches)),
             cache=self._cache(tunable),
             memory=self._memory(tunable, trainable, total, work),
             latency=self._inference(plan) / self._whole_inference,

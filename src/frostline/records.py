@@ -105,6 +105,7 @@ class Recipe:
     Args:
         learning_rate: the highest one; None takes the method's own.
         epochs: passes over the training rows.
+        steps: how many there are, in place of epochs; rows are gone through as often as it takes. None for epochs.
         batch: rows per step.
         accumulate: batches whose gradients are added up before a step.
         schedule: how the rate falls after warm-up: linear to 0, or constant.
@@ -127,6 +128,7 @@ class Recipe:
 
     learning_rate: float | None = None
     epochs: int = 3
+    steps: int | None = None
     batch: int = 32
     accumulate: int = 1
     schedule: Literal["linear", "constant"] = "linear"
@@ -170,8 +172,15 @@ class Recipe:
                 )
 
     def to_json(self) -> dict[str, Any]:
-        """The recipe as plain JSON values."""
-        return asdict(self)
+        """The recipe as plain JSON values; a number of steps only where there is one, as it came later."""
+        data = asdict(self)
+        if self.steps is None:
+            del data["steps"]
+        return data
+
+    def passes(self, steps_per_epoch: int) -> float:
+        """How often training goes through the rows."""
+        return self.epochs if self.steps is None else self.steps / steps_per_epoch
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Recipe:
@@ -183,6 +192,7 @@ class Recipe:
 _LEAST: dict[str, int | float] = {
     "learning_rate": 0.0,
     "epochs": 1,
+    "steps": 1,
     "batch": 1,
     "accumulate": 1,
     "warmup": 0.0,
@@ -196,7 +206,7 @@ _LEAST: dict[str, int | float] = {
     "threads": 1,
     "seed": 0,
 }
-_MAY_BE_NONE = {"learning_rate", "dropout", "max_length", "patience", "evaluate_every", "threads"}
+_MAY_BE_NONE = {"learning_rate", "steps", "dropout", "max_length", "patience", "evaluate_every", "threads"}
 _CHOICES = {
     "schedule": ("linear", "constant"),
     "head": ("family", "mean"),

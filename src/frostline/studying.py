@@ -137,7 +137,8 @@ def study(
     folder = Path(output) if output is not None else Path(f"frostline-study-{name}")
     check_folder(folder)
     asked = {**(chosen.quick_recipe if quick else {}), **(recipe or {})}
-    base = Recipe(**{"threads": 1, **chosen.recipe, **asked})
+    by_steps = {"steps": None} if "epochs" in asked and "steps" not in asked else {}  # what is asked for goes first
+    base = Recipe(**{"threads": 1, **chosen.recipe, **by_steps, **asked})
     wanted = tuple(tasks) or (chosen.quick_tasks if quick else chosen.tasks)
     named = {name: column for name, column in (columns or {}).items() if column is not None}
     loaded_tasks = [_task(one, protocol=protocol, columns=named, data_dir=data_dir, quick=quick) for one in wanted]

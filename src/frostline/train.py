@@ -105,7 +105,8 @@ class Run:
         self.report = report or (lambda what, done, total: None)
         self.accelerator = _accelerator(tunable, recipe)
         self.steps_per_epoch = math.ceil(len(rows) / (recipe.batch * recipe.accumulate))
-        self.steps = self.steps_per_epoch * recipe.epochs
+        self.steps = recipe.steps or self.steps_per_epoch * recipe.epochs
+        self.passes = math.ceil(recipe.passes(self.steps_per_epoch))
         self.optimizer = make_optimizer(tunable, recipe, learning_rate, new_layers)
         # Looked up once: a step of a head alone takes less time than walking through the whole model.
         self.parameters = list(tunable.trainable().values())
@@ -184,7 +185,7 @@ class Run:
         self.so_far.loss_sum += total
         self.so_far.loss_steps += 1
         mean = self.so_far.loss_sum / self.so_far.loss_steps / self.heads
-        shown = f"epoch {epoch + 1}/{recipe.epochs}, loss {mean:.3f}"
+        shown = f"epoch {epoch + 1}/{self.passes}, loss {mean:.3f}"
         self.report(shown + self.so_far.shown(), step + 1, self.steps)
 
     def loss(self, logits: Tensor, labels: Tensor, *, share: float) -> Tensor:

@@ -14,6 +14,7 @@ from frostline.runner.kinds import run_trial, tune_for
 from frostline.runner.materials import Bench, Materials
 from frostline.runner.trials import guesses
 from frostline.studies import STUDIES, Ask
+from frostline.studies.tables import notes_on_all
 from frostline.studies.truncate import _fresh_heads
 from frostline.tasks import load_task
 from frostline.tuning import Settings, execute
@@ -176,3 +177,11 @@ def test_p_values_are_those_of_paired_t_tests_corrected_for_the_layers_of_an_arm
     assert [row["p_holm"] for row in by_p] == pytest.approx(
         [min(1, 3 * lowest), max(3 * lowest, 2 * middle), max(3 * lowest, 2 * middle, highest)], rel=1e-4
     )
+
+
+def test_a_task_that_full_tuning_does_not_solve_is_said_to_tell_nothing(studied, task):
+    right = {arm: [0.5, 0.5, 0.5] for arm in ("UNTUNED", "TUNED", "TUNEDORIG")}
+    ask = Ask(encoders=(), tasks=(task,), seeds=2, rows=None, recipe=HEADS, known=None, scores=None)
+    for whole, is_said in ((0.5, True), (1.0, False)):
+        made = [made_up(point, task, right=right, whole=whole) for point in studied.points]
+        assert any("uninformative" in note for note in notes_on_all(ask, made)) == is_said

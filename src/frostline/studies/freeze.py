@@ -161,6 +161,7 @@ def freeze(ask: Ask, *, rates: int = 5, step: int = 1, frozen_as_released: bool 
     The embeddings and the first N layers stay as pretrained, for N = 0 and N from half of the layers to all of them.
     The learning rate is the one that suits full fine-tuning best on validation. The operating point is the largest N
     with which every task keeps 90% of full fine-tuning's quality. RoBERTa trains 10 epochs, as in the paper, others 3.
+    The tasks are those that the paper has for all its encoders; for BERT-base it has the rest of GLUE too, but WNLI.
 
     Options: `rates`, how many of the paper's learning rates are tried, the highest first; they are for encoders of
     width 768, and narrower ones get higher ones in proportion; `step`, from one N to the next; `frozen_as_released`,

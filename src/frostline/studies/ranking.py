@@ -41,6 +41,7 @@ def _rank_while_tuning(bench: Bench, spec: TrialSpec) -> TrialResult:
     if spec.train_rows is not None:
         rows = rows.take(workshop.some_rows(spec.train_rows, seed=recipe.seed))
     wanted = set(spec.options["epochs"])
+    recipe = replace(recipe, steps=None)  # it is by epochs that rankings are looked at
     found: dict[int, list[float]] = {}
 
     def look(what: str, done: int, total: int) -> None:

@@ -24,6 +24,7 @@ from frostline.similarity import cka_matrix
 from frostline.states.pooled import pooled_states
 from frostline.studies import Ask, Measured, Point, study
 from frostline.studies.comparisons import correct_known
+from frostline.studies.paper_4 import PAPER_4_RECIPE, PAPER_4_TASKS
 from frostline.studies.similarity_figures import figures
 from frostline.studies.tables import grouped, is_informative, judged_split, quality, spread
 from frostline.table import Cell, Table, table_of
@@ -262,9 +263,10 @@ def _cells(done: Sequence[Measured]) -> Iterator[dict[str, Cell]]:
     paper="4",
     tables=_tables,
     figures=figures,
-    tasks=("glue/sst2", "glue/mrpc", "glue/cola", "glue/stsb"),
+    tasks=PAPER_4_TASKS,
     seeds=3,
-    recipe={"batch": 16, "epochs": 3, "warmup": 0.1},
+    recipe=PAPER_4_RECIPE,
+    quick_recipe={"batch": 16, "epochs": 3},
     quick={"rate": 5e-5, "permutations": 99},
 )
 def similarity(
@@ -274,8 +276,7 @@ def similarity(
 
     Linear CKA between all layers 1..L, on first-token states of held-out rows: of the pretrained encoder (ORIG), of the
     fully tuned one (FT), and of two restarts, which differ in head, order, dropout and, where training rows are
-    limited, in the rows. With several encoders, the tuned layers of each two are compared as well. The paper trains
-    10,000 steps in batches of 4; here it is 3 epochs in batches of 16.
+    limited, in the rows. With several encoders, the tuned layers of each two are compared as well.
 
     Options: `rate`, the learning rate for encoders of width 768, the paper's unless set; narrower ones get a higher one
     in proportion, and a rate in the recipe goes before it; `biased`, the paper's form of CKA, which drifts to 1 when

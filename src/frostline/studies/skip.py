@@ -24,6 +24,7 @@ from frostline.runner.statistics import compare_means, paired_p
 from frostline.runner.trials import guesses, result_of
 from frostline.studies import Ask, Measured, Point, study
 from frostline.studies.comparisons import correct_known
+from frostline.studies.paper_4 import PAPER_4_RECIPE, PAPER_4_TASKS
 from frostline.studies.skip_figures import figures
 from frostline.studies.tables import (
     DRAWS,
@@ -220,16 +221,16 @@ def _mean_drop(drops: Mapping[Span, float], length: int, bottom: int, top: int) 
     paper="4",
     tables=_tables,
     figures=figures,
-    tasks=("glue/sst2", "glue/mrpc", "glue/cola", "glue/stsb"),
+    tasks=PAPER_4_TASKS,
     seeds=3,
-    recipe={"batch": 16, "epochs": 3, "warmup": 0.1},
+    recipe=PAPER_4_RECIPE,
+    quick_recipe={"batch": 16, "epochs": 3},
     quick={"rate": 5e-5},
 )
 def skip(ask: Ask, *, rate: float = 1e-5) -> Iterator[Point]:
     """Which layers can a tuned model do without, when a span of them is left out and nothing trained again?
 
     Every contiguous span of layers is taken out of a fully tuned model, and the shortened model judged as it is.
-    The paper trains 10,000 steps in batches of 4; here it is 3 epochs in batches of 16.
 
     Options: `rate`, the learning rate for encoders of width 768, the paper's unless set; narrower ones get a higher one
     in proportion, and a rate in the recipe goes before it.

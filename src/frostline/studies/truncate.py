@@ -22,6 +22,7 @@ from frostline.runner.trials import guesses, result_of
 from frostline.states.layered import states_of_layers
 from frostline.studies import Ask, Measured, Point, study
 from frostline.studies.comparisons import both_intervals, correct, non_inferior_note
+from frostline.studies.paper_4 import PAPER_4_RECIPE, PAPER_4_TASKS
 from frostline.studies.skip import outputs_without
 from frostline.studies.tables import (
     DRAWS,
@@ -53,7 +54,8 @@ def _truncate(bench: Bench, spec: TrialSpec) -> TrialResult:
     """Tune, then read the model at every layer: by its own head, and by fresh ones on it and on the pretrained one."""
     tuned = tune_for(bench, spec)
     workshop = bench.workshop(spec)
-    recipe = replace(tuned.recipe, learning_rate=spec.options["head_rate"], epochs=spec.options["head_epochs"])
+    how = {"learning_rate": spec.options["head_rate"], "epochs": spec.options["head_epochs"], "steps": None}
+    recipe = replace(tuned.recipe, **how)
     split, _ = judged_split(tuned.task)
     outputs = {
         "UNTUNED": [*_own_head(tuned.tunable, workshop.examples(tuned.tunable, split)), tuned.outputs[split]],
@@ -237,17 +239,17 @@ def _tuned_minus_orig(task: Task, point: Measured, depth: int) -> float:
     paper="4",
     tables=_tables,
     figures=figures,
-    tasks=("glue/sst2", "glue/mrpc", "glue/cola", "glue/stsb"),
+    tasks=PAPER_4_TASKS,
     seeds=3,
-    recipe={"batch": 16, "epochs": 3, "warmup": 0.1},
+    recipe=PAPER_4_RECIPE,
+    quick_recipe={"batch": 16, "epochs": 3},
     quick={"rate": 5e-5, "head_epochs": 5},
 )
 def truncate(ask: Ask, *, rate: float = 1e-5, head_rate: float = 1e-3, head_epochs: int = 10) -> Iterator[Point]:
     """How many of a tuned model's top layers can go, with its own head or with a fresh one?
 
     A fully tuned model is read at every layer: by its own head as it is, and by a fresh head that is trained on its
-    frozen states. The same fresh heads on the pretrained model's states say what tuning the states was worth. The paper
-    trains 10,000 steps in batches of 4; here it is 3 epochs in batches of 16.
+    frozen states. The same fresh heads on the pretrained model's states say what tuning the states was worth.
 
     Options: `rate`, the learning rate for encoders of width 768, the paper's unless set; narrower ones get a higher one
     in proportion, and a rate in the recipe goes before it; `head_rate` and `head_epochs`, how fresh heads train.
