@@ -20,7 +20,7 @@ from tests.runner.test_store import RESULT, numbered
 from tests.studies.made_up import MadeUp
 from tests.studies.study_tools import run_quickly, save_tiny
 
-from frostline import studying
+from frostline import study_run
 from frostline.errors import OptionError, UserError
 from frostline.records import Recipe, TrialResult
 from frostline.results import read_tables, read_trials, write_trials
@@ -256,13 +256,13 @@ def test_failed_trials_are_counted_said_and_run_again_only_where_that_is_asked(f
 def test_plans_are_not_chosen_by_rows_that_no_trial_may_train_on(finished, tmp_path, monkeypatch):
     _, folder = finished
     seen = []
-    measure = studying.measure
+    measure = study_run.measure
 
     def remember(encoder, task, **options):
         seen.append(len(task.train))
         return measure(encoder, task, **options)
 
-    monkeypatch.setattr(studying, "measure", remember)
+    monkeypatch.setattr(study_run, "measure", remember)
     given = {"encoders": [str(folder / "tiny")], "tasks": [str(folder / "letters.csv")]}
     study("surgical", output=tmp_path / "surgical", quick=True, rows=20, recipe={"epochs": 1}, estimate=False,
           cache=False, **given)  # fmt: skip
@@ -335,8 +335,8 @@ def test_an_encoder_is_the_same_by_whatever_path(finished, monkeypatch):
 
 def test_layers_are_measured_with_the_threads_of_the_trials(finished, tmp_path, monkeypatch):
     _, folder = finished
-    seen, measure = [], studying.measure
-    monkeypatch.setattr(studying, "measure", lambda *given, **more: seen.append(torch.get_num_threads())
+    seen, measure = [], study_run.measure
+    monkeypatch.setattr(study_run, "measure", lambda *given, **more: seen.append(torch.get_num_threads())
                         or measure(*given, **more))  # fmt: skip
     before = torch.get_num_threads()
     try:
@@ -365,10 +365,14 @@ def test_trials_are_exported_whole(finished, tmp_path, suffix):
 
     frame = (pd.read_csv if suffix == "csv" else pd.read_parquet)(path).set_index("id")
     for point in found.points:
-        assert frame.loc[point.spec.id, "test_accuracy"] == pytest.approx(
-            point.result.metrics["test"]["accuracy"], rel=1e-5
+        row = frame.loc[point.spec.id]
+        assert row["test_accuracy"] == point.result.metrics["test"]["accuracy"]  # every digit
+        assert (row["seed"], row["batch"], row["threads"]) == (point["seed"], 16, 1)
+        assert (row["revision"], row["fingerprint"]) == (
+            point.spec.encoder["revision"],
+            point.spec.task["fingerprint"],
         )
-        assert frame.loc[point.spec.id, "seed"] == point["seed"]
+        assert json.loads(row["versions"]) == point.result.versions
 
 
 def test_an_export_to_something_else_and_a_folder_without_trials_are_refused(finished, tmp_path):

@@ -8,7 +8,7 @@ import zlib
 
 from frostline.records import TrialResult
 from frostline.scores import LAYER_SCORES
-from frostline.studies.robustness import SCORES
+from frostline.studies.robustness_tables import SCORES
 from frostline.studies.skip import all_spans
 from frostline.tasks.metrics import METRICS
 

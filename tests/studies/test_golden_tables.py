@@ -52,7 +52,7 @@ def made(request, tmp_path_factory):
             str(save_tiny(folder / name, layers=4 - seed, seed=seed)) for seed, name in enumerate(names)
         ]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("frostline.studying.measure", with_made_up_probes)
+        patch.setattr("frostline.study_run.measure", with_made_up_probes)
         found = run_quickly(name, folder, layers=4, tasks=[str(file) for file in files], executor=MadeUp, **given)
     return request.param, found
 

@@ -13,7 +13,9 @@ from frostline.checkpoint import load_encoder
 from frostline.errors import OptionError
 from frostline.measurement import measure
 from frostline.records import Recipe, TrialResult
-from frostline.studies.probing import HELD_OUT, PRETRAINED, TUNED, agreement_over_layers, best_layer, mean_curve
+from frostline.studies.probing import HELD_OUT, PRETRAINED, TUNED
+from frostline.studies.probing_tables import agreement_over_layers, best_layer
+from frostline.studies.tables import mean_curve
 from frostline.studying import QUICK_ROWS
 from frostline.tasks import load_task
 from frostline.tuning import Settings, execute

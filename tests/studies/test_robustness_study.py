@@ -25,11 +25,11 @@ from frostline.studies.robustness import (
     IMBALANCE,
     SCARCITY,
     available,
-    compared,
     drawn_rows,
     imbalances,
     scarcities,
 )
+from frostline.studies.robustness_tables import compared
 from frostline.tasks import load_task
 
 

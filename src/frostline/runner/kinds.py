@@ -27,11 +27,11 @@ Kind = Callable[[Bench, TrialSpec], TrialResult]
 KINDS: Registry[Kind] = Registry("kind of trial", package="frostline.studies")
 
 
-# How many times the work of tuning once a trial is, for estimates; of kinds that do it more than once.
-TUNINGS: dict[str, int] = {}
+# How many times the work of tuning once a trial is, for estimates: of kinds that do more, as seen at their quick size.
+TUNINGS: dict[str, float] = {}
 
 
-def trial_kind(name: str, *, tunings: int = 1) -> Callable[[Kind], Kind]:
+def trial_kind(name: str, *, tunings: float = 1) -> Callable[[Kind], Kind]:
     """Register what is done in a trial under a name, and how often it tunes."""
     TUNINGS[name] = tunings
     return lambda function: KINDS.add(name, function)

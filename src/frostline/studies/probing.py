@@ -15,23 +15,20 @@ from frostline.measurement import EXAMPLES, measure
 from frostline.records import LayerScores, Plan, TrialResult, TrialSpec
 from frostline.runner.kinds import trial_kind, tune_for
 from frostline.runner.materials import Bench
-from frostline.runner.statistics import correlate, holm, summarise, summarise_correlations
 from frostline.runner.trials import result_of
 from frostline.scores import LAYER_SCORES
 from frostline.states.pooled import Pooling
-from frostline.studies import Ask, Measured, Point, study
+from frostline.studies import Ask, Point, study
 from frostline.studies.probing_figures import HELD_OUT as HELD_OUT
 from frostline.studies.probing_figures import PRETRAINED as PRETRAINED
-from frostline.studies.probing_figures import PROBES, figures
 from frostline.studies.probing_figures import TUNED as TUNED
+from frostline.studies.probing_figures import figures
+from frostline.studies.probing_tables import tables
 from frostline.studies.released import one_pooling
-from frostline.studies.tables import grouped, is_optimistic, judged_split
-from frostline.table import Cell, Table, table_of
+from frostline.studies.tables import is_optimistic, judged_split
 from frostline.tasks import Task
 from frostline.tunable import as_tuned
 from frostline.workshop import Report
-
-Curve = Sequence[float | None]  # over layers 0..L
 
 _ROWS = ("validation", "test")
 # Of the head's probe: paper 1's for its tasks, and what most of them have for any other.
@@ -120,182 +117,12 @@ def _one_by_one(
     return replace(found[0], scores=scores, notes=(*found[0].notes, *notes))
 
 
-# The tables ----------------------------------------------------------------------------------------------------------
-
-
-def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
-    done = [point for point in points if point.is_done]
-    left_out = [
-        f"{point['encoder']}, {point['task']}, {point['arm']}: {note}"
-        for point in done
-        for note in point.result.values["left_out"]
-    ]
-    return [
-        table_of(
-            "curves",
-            "Layer scores and probes by layer",
-            _curves(done),
-            notes=[
-                "no interval where all seeds give the same: a task with few rows is measured on all of them; with "
-                "--rows below their number every seed draws its own",
-                *dict.fromkeys(left_out),
-            ],
-        ),
-        table_of(
-            "agreement",
-            "How scores go together with probes over layers",
-            _agreements(done),
-            notes=[
-                "correlations and regression over layers 1..L are those of the mean curves over seeds; "
-                "seeds_mean, seeds_low and seeds_high are the mean and t-interval of the seeds' own correlations, on "
-                "the z scale",
-                "p_holm: corrected by Holm's method within an encoder, task and arm",
-            ],
-        ),
-        table_of(
-            "best",
-            "The best layer, and where it moves after fine-tuning",
-            _moves(done),
-            notes=[
-                "moved is from the pretrained encoder to the tuned one, both on the held-out rows, paired by seed: "
-                "the number of rows shifts scores, so that curves on other rows do not compare",
-                "below_top is the share of seeds in which the pretrained encoder's best layer is not the last one",
-            ],
-        ),
-    ]
-
-
-def curves_of(points: Sequence[Measured]) -> dict[str, list[Curve]]:
-    """For every score a curve per point that has it."""
-    found: dict[str, list[Curve]] = {}
-    for point in points:
-        for name, curve in point.result.values["curves"].items():
-            found.setdefault(name, []).append(curve)
-    return found
-
-
-def mean_curve(curves: Sequence[Curve]) -> list[float | None]:
-    """The mean at each layer over the curves that are defined there."""
-    known = [[value for value in at_layer if value is not None] for at_layer in zip(*curves, strict=True)]
-    return [sum(values) / len(values) if values else None for values in known]
-
-
-def _curves(points: Sequence[Measured]) -> Iterator[dict[str, Cell]]:
-    for (encoder, task, arm), group in grouped(points, ("encoder", "task", "arm")).items():
-        for name, curves in curves_of(group).items():
-            for layer, at_layer in enumerate(zip(*curves, strict=True)):
-                known = [value for value in at_layer if value is not None]
-                row: dict[str, Cell] = {"encoder": encoder, "task": task, "arm": arm, "score": name, "layer": layer}
-                if known:
-                    found = summarise(known)
-                    row |= {"seeds": found.count, "mean": found.mean}
-                    if found.deviation:  # seeds that measured the same rows say nothing of other rows
-                        row |= {"low": found.low, "high": found.high}
-                yield row
-
-
-def _agreements(points: Sequence[Measured]) -> Iterator[dict[str, Cell]]:
-    for (encoder, task, arm), group in grouped(points, ("encoder", "task", "arm")).items():
-        means = {name: mean_curve(curves) for name, curves in curves_of(group).items()}
-        pairs = [(name, probe) for probe in PROBES if probe in means for name in means if name != probe]
-        rows: list[dict[str, Cell]] = [
-            {
-                "encoder": encoder,
-                "task": task,
-                "arm": arm,
-                "score": name,
-                "probe": probe,
-                **agreement_over_layers(means[name], means[probe]),
-                **_over_seeds(group, name, probe),
-            }
-            for name, probe in pairs
-        ]
-        values = [cast("float | None", row.get("pearson_p")) for row in rows]
-        ranks = [cast("float | None", row.get("spearman_p")) for row in rows]
-        for row, corrected, of_ranks in zip(rows, holm(values), holm(ranks), strict=True):
-            yield row | {"pearson_p_holm": corrected, "spearman_p_holm": of_ranks}
-
-
-def agreement_over_layers(score: Curve, probe: Curve) -> dict[str, Cell]:
-    """Correlations over layers 1..L and the line through probe against score; None where they are undefined."""
-    import numpy as np
-    from scipy.stats import linregress
-
-    both = [(x, y) for x, y in zip(score[1:], probe[1:], strict=True) if x is not None and y is not None]
-    pearson, pearson_p = correlate(score[1:], probe[1:])
-    if pearson != pearson:
-        return {"layers": len(both)}
-    spearman, spearman_p = correlate(score[1:], probe[1:], ranks=True)
-    x, y = np.array(both, dtype=np.float64).T
-    line = linregress(x, y)
-    return {
-        "layers": len(both),
-        "pearson": pearson,
-        "pearson_p": pearson_p,
-        "spearman": spearman,
-        "spearman_p": spearman_p,
-        "slope": float(line.slope),
-        "intercept": float(line.intercept),
-        "r_squared": float(line.rvalue) ** 2,
-    }
-
-
-def _over_seeds(points: Sequence[Measured], name: str, probe: str) -> dict[str, Cell]:
-    """The t-interval of Pearson's correlation over seeds, on Fisher's z scale so that it stays between -1 and 1."""
-    curves = [point.result.values["curves"] for point in points]
-    each = [correlate(one[name][1:], one[probe][1:])[0] for one in curves if name in one and probe in one]
-    found = summarise_correlations([value for value in each if value == value])
-    if found is None:
-        return {}
-    return {"seeds": found.count, "seeds_mean": found.mean, "seeds_low": found.low, "seeds_high": found.high}
-
-
-def _moves(points: Sequence[Measured]) -> Iterator[dict[str, Cell]]:
-    for (encoder, task), group in grouped(points, ("encoder", "task")).items():
-        best = {arm: _best_layers(mine) for (arm,), mine in grouped(group, ("arm",)).items()}
-        for name in dict.fromkeys(name for of_arm in best.values() for name in of_arm):
-            before, after = best.get(HELD_OUT, {}).get(name, {}), best.get(TUNED, {}).get(name, {})
-            row: dict[str, Cell] = {"encoder": encoder, "task": task, "score": name}
-            row["layers"] = top = len(next(iter(curves_of(group)[name]))) - 1
-            for column, by_seed in (
-                ("pretrained", best.get(PRETRAINED, {}).get(name, {})),
-                ("held_out", before),
-                ("tuned", after),
-            ):
-                row[column] = sum(by_seed.values()) / len(by_seed) if by_seed else None
-            first = best.get(PRETRAINED, {}).get(name, {})
-            row["below_top"] = sum(layer < top for layer in first.values()) / len(first) if first else None
-            moves = [after[seed] - before[seed] for seed in after if seed in before]
-            if moves:
-                found = summarise(moves)
-                row |= {"seeds": found.count, "moved": found.mean, "moved_low": found.low, "moved_high": found.high}
-            yield row
-
-
-def _best_layers(points: Sequence[Measured]) -> dict[str, dict[int, int]]:
-    """By score and seed the best layer, where there is one."""
-    found: dict[str, dict[int, int]] = {}
-    for point in points:
-        for name, curve in point.result.values["curves"].items():
-            layer = best_layer(curve, better=LAYER_SCORES[name].better)
-            if layer is not None:
-                found.setdefault(name, {})[int(point["seed"])] = layer
-    return found
-
-
-def best_layer(curve: Curve, *, better: str) -> int | None:
-    """The best of layers 1..L, the lowest of equal ones; None where none is defined."""
-    sign = 1 if better == "low" else -1
-    known = [(sign * value, layer) for layer, value in enumerate(curve) if layer and value is not None]
-    return min(known)[1] if known else None
-
-
 # The study -----------------------------------------------------------------------------------------------------------
 
 
 @study(
     paper="1 and 3",
-    tables=_tables,
+    tables=tables,
     figures=figures,
     tasks=("glue/cola", "glue/mnli", "glue/mrpc", "glue/qnli", "glue/qqp", "glue/sst2"),
     seeds=5,

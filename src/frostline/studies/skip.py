@@ -108,7 +108,7 @@ def _by_row(found: Tensor, rows: Examples) -> Tensor:
     )
 
 
-@trial_kind("skip")
+@trial_kind("skip", tunings=1.3)
 def _skip(bench: Bench, spec: TrialSpec) -> TrialResult:
     """Tune, then judge the model without each span of its layers."""
     tuned = tune_for(bench, spec)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _FEW = 150  # rows; the smallest tests of GLUE and SuperGLUE have 56 to 104
 DRAWS = 1000  # of a bootstrap over rows
+Curve = Sequence[float | None]  # over layers 0..L
 
 
 def grouped(points: Sequence[Measured], labels: Sequence[str]) -> dict[tuple[Any, ...], list[Measured]]:
@@ -85,6 +86,12 @@ def mean_with_ends(
     low = None if found.low is None else max(least, found.low)
     high = None if found.high is None else min(most, found.high)
     return {column: found.mean, f"{column}_low": low, f"{column}_high": high}
+
+
+def mean_curve(curves: Sequence[Curve]) -> list[float | None]:
+    """The mean at each layer over the curves that are defined there."""
+    known = [[value for value in at_layer if value is not None] for at_layer in zip(*curves, strict=True)]
+    return [sum(values) / len(values) if values else None for values in known]
 
 
 def constant_quality(task: Task) -> float:

@@ -49,7 +49,7 @@ _ARMS = ("UNTUNED", "TUNED", "TUNEDORIG")
 Reading = dict[str, Any]  # metrics and predictions of one arm at one layer
 
 
-@trial_kind("truncate")
+@trial_kind("truncate", tunings=1.5)
 def _truncate(bench: Bench, spec: TrialSpec) -> TrialResult:
     """Tune, then read the model at every layer: by its own head, and by fresh ones on it and on the pretrained one."""
     tuned = tune_for(bench, spec)
