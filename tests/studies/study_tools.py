@@ -9,6 +9,7 @@ from tests.race_tools import write_rows
 from tests.tiny import tiny_model, tiny_tokenizer
 
 from frostline.checkpoint import quiet_transformers
+from frostline.records import TrialResult
 from frostline.studying import Studied, study
 
 # Short trials: what is tested is that a study asks the right things and counts them right, not that models get good.
@@ -44,3 +45,16 @@ def run_quickly(name: str, folder: Path, *, rows: int = 120, layers: int | None 
         "estimate": False,
     }
     return study(name, **(given | more))
+
+
+class Nothing:
+    """An executor whose trials all fail."""
+
+    def __init__(self, materials):
+        pass
+
+    def run(self, specs):
+        yield from ((spec, TrialResult(status="failed", reason="on purpose")) for spec in specs)
+
+    def close(self):
+        pass

@@ -8,10 +8,9 @@ import json
 
 import pytest
 from tests.race_tools import write_rows
-from tests.studies.study_tools import run_quickly, save_tiny
+from tests.studies.study_tools import Nothing, run_quickly, save_tiny
 
 from frostline.errors import OptionError, UserError
-from frostline.records import TrialResult
 from frostline.studies import STUDIES
 from frostline.studying import study
 from frostline.tasks import PRESETS
@@ -116,19 +115,6 @@ def test_no_trial_trains_on_more_rows_than_are_asked_for(tmp_path):
             found = study(name, output=tmp_path / name, executor=Nothing, estimate=False, **given)
             assert {point.spec.train_rows for point in found.points} == {40}, name
             assert len(found.failed) == len({point.spec.id for point in found.points})
-
-
-class Nothing:
-    """An executor whose trials all fail."""
-
-    def __init__(self, materials):
-        pass
-
-    def run(self, specs):
-        yield from ((spec, TrialResult(status="failed", reason="on purpose")) for spec in specs)
-
-    def close(self):
-        pass
 
 
 @pytest.mark.parametrize("name", STUDIES.names())

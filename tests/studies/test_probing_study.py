@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import stats
-from tests.studies.study_tools import run_quickly
+from tests.studies.study_tools import Nothing, run_quickly
 
 from frostline.checkpoint import load_encoder
 from frostline.errors import OptionError
 from frostline.measurement import measure
-from frostline.records import Recipe, TrialResult
+from frostline.records import Recipe
 from frostline.studies.probing import HELD_OUT, PRETRAINED, TUNED
 from frostline.studies.probing_tables import agreement_over_layers, best_layer
 from frostline.studies.tables import mean_curve
@@ -184,19 +184,6 @@ def test_training_lasts_as_long_as_is_asked_for_and_two_epochs_in_a_quick_look(t
 def test_held_out_rows_are_not_training_rows(tmp_path):
     with pytest.raises(OptionError, match=r"held_out 'train' must be one of validation, test"):
         run_quickly("probing", tmp_path, options={"held_out": "train"})
-
-
-class Nothing:
-    """An executor that runs no trial."""
-
-    def __init__(self, materials):
-        pass
-
-    def run(self, specs):
-        yield from ((spec, TrialResult(status="failed", reason="on purpose")) for spec in specs)
-
-    def close(self):
-        pass
 
 
 def test_the_heads_probe_has_the_papers_rate_of_the_task_unless_one_is_given(tmp_path, shared):

@@ -80,10 +80,7 @@ def correct(records: Sequence[dict[str, Cell]], case: Sequence[str]) -> None:
 
     Those of which the test is undefined, equal differences for all seeds, count as well.
     """
-    by_case: dict[tuple[Cell, ...], list[dict[str, Cell]]] = {}
-    for record in records:
-        by_case.setdefault(tuple(record[label] for label in case), []).append(record)
-    for mine in by_case.values():
+    for mine in _by_case(records, case):
         tested = [record for record in mine if record.get("seeds_low") is not None]
         found = holm([p if isinstance(p := record["p"], float) else None for record in tested], count=len(tested))
         for record in mine:
@@ -94,13 +91,17 @@ def correct(records: Sequence[dict[str, Cell]], case: Sequence[str]) -> None:
 
 def correct_known(records: Sequence[dict[str, Cell]], case: Sequence[str], *, column: str = "p") -> None:
     """Correct p-values that are known, whatever they are of, by Holm's method within a case, in place."""
-    by_case: dict[tuple[Cell, ...], list[dict[str, Cell]]] = {}
-    for record in records:
-        by_case.setdefault(tuple(record[label] for label in case), []).append(record)
-    for mine in by_case.values():
+    for mine in _by_case(records, case):
         known = [p if isinstance(p := record.get(column), float) and p == p else None for record in mine]
         for record, value in zip(mine, holm(known), strict=True):
             record[f"{column}_holm"] = value
+
+
+def _by_case(records: Sequence[dict[str, Cell]], case: Sequence[str]) -> Iterable[list[dict[str, Cell]]]:
+    found: dict[tuple[Cell, ...], list[dict[str, Cell]]] = {}
+    for record in records:
+        found.setdefault(tuple(record[label] for label in case), []).append(record)
+    return found.values()
 
 
 def pairs_table(
