@@ -472,3 +472,28 @@ def test_epochs_that_are_asked_for_go_before_the_papers_steps(tmp_path):
         points = run_quickly("skip", tmp_path, recipe=recipe, output=tmp_path / name, **given).points
         asked = points[0].spec.recipe
         assert (asked.batch, asked.steps, asked.epochs) == found
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"options": {"rate": "nan"}}, "study truncate: rate 'nan' must be finite"),
+        ({"options": {"head_rate": "inf"}}, "study truncate: head_rate 'inf' must be finite"),
+        ({"margin": float("inf")}, "margin inf: must be above 0, and finite"),
+    ],
+)
+def test_numbers_without_end_are_refused(tmp_path, given, message):
+    with pytest.raises(OptionError, match=message):
+        run_quickly("truncate", tmp_path, layers=2, **given)
+
+
+def test_a_folder_that_cannot_be_made_is_one_line(tmp_path):
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(OptionError, match=r"cannot be made \(Not a directory\); give another --output"):
+        run_quickly("skip", tmp_path, layers=2, output=tmp_path / "file" / "study")
+
+
+def test_trials_that_last_so_many_steps_say_no_epochs(tmp_path):
+    found = run_quickly("skip", tmp_path, layers=2, executor=MadeUp, seeds=1, recipe={"steps": 5})
+    (row,) = read_trials(found.folder).records()
+    assert (row["steps"], row["epochs"]) == (5, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import isfinite
 from typing import Any
 
 from frostline.errors import OptionError, did_you_mean
@@ -37,6 +38,8 @@ def _value(owner: str, name: str, default: Any, given: Any) -> Any:
             value = given
     if type(value) is not kind:
         raise OptionError(f"{owner}: {name} {given!r} must be {_KINDS[kind]}")
+    if kind is float and not isfinite(value):
+        raise OptionError(f"{owner}: {name} {given!r} must be finite")
     return value
 
 

@@ -86,7 +86,8 @@ def _record(spec: TrialSpec, result: TrialResult) -> dict[str, Cell]:
         "options": _short(spec.options),
         "rows": spec.train_rows,
         "learning_rate": recipe.learning_rate,
-        "epochs": recipe.epochs,
+        "epochs": recipe.epochs if recipe.steps is None else None,
+        "steps": recipe.steps,
         "seed": recipe.seed,
         "status": result.status,
         "reason": result.reason,
@@ -100,9 +101,8 @@ def _record(spec: TrialSpec, result: TrialResult) -> dict[str, Cell]:
 
 def _besides(spec: TrialSpec, result: TrialResult) -> dict[str, Cell]:
     """What is too much for a screen: the whole recipe, the exact encoder and data, timings and versions."""
-    recipe = {
-        name: value for name, value in spec.recipe.to_json().items() if name not in ("learning_rate", "epochs", "seed")
-    }
+    told = {"learning_rate", "epochs", "steps", "seed"}
+    recipe = {name: value for name, value in spec.recipe.to_json().items() if name not in told}
     return {
         "revision": spec.encoder["revision"],
         "fingerprint": spec.task["fingerprint"],

@@ -32,7 +32,10 @@ def check_folder(folder: Path) -> None:
 def claimed(folder: Path) -> Iterator[None]:
     """Hold the folder as the one process that writes in it."""
     check_folder(folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OptionError(f"{folder}: cannot be made ({error.strerror}); give another --output") from None
     with (folder / _LOCK).open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -86,8 +87,8 @@ def study(
         raise OptionError(f"seeds {count}: must be 1 or more")
     if rows is not None and rows < 1:
         raise OptionError(f"rows {rows}: must be 1 or more")
-    if not margin > 0:
-        raise OptionError(f"margin {margin:g}: must be above 0")
+    if not 0 < margin < inf:
+        raise OptionError(f"margin {margin:g}: must be above 0, and finite")
     if workers < (0 if executor is not None else 1):
         raise OptionError(f"--workers {workers}: must be 1 or more")
     folder = Path(output) if output is not None else Path(f"frostline-study-{name}")

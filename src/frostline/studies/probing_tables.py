@@ -48,6 +48,7 @@ def tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
             "The best layer, and where it moves after fine-tuning",
             _moves(done),
             notes=[
+                "pretrained, held_out and tuned are the mean over seeds of each seed's own best layer",
                 "moved is from the pretrained encoder to the tuned one, both on the held-out rows, paired by seed: "
                 "the number of rows shifts scores, so that curves on other rows do not compare",
                 "below_top is the share of seeds in which the pretrained encoder's best layer is not the last one",
