@@ -48,8 +48,9 @@ def with_options(scores: Sequence[Score], options: Mapping[str, Mapping[str, Any
             raise OptionError(f"options of {name!r}: it is not among the scores that are measured")
     found = []
     for score in scores:
-        given = read_options(f"score {score.name}", score.defaults, options.get(score.name, {}))
-        found.append(replace(score, estimate=partial(score.estimate, **given)) if given else score)
+        given = options.get(score.name, {})
+        told = read_options(f"score {score.name}", score.defaults, given)
+        found.append(replace(score, estimate=partial(score.estimate, **told)) if given else score)
     return found
 
 

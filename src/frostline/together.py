@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 
 import torch
 import torch.nn.functional as F
@@ -20,7 +21,7 @@ from frostline.examples import Examples
 from frostline.head_stack import HeadStack
 from frostline.records import Plan, Recipe
 from frostline.resume import Progressed
-from frostline.train import Report, Run, Trained, weights_of
+from frostline.train import Report, Run, Trained, Weights, weights_of
 from frostline.tunable import Tunable
 
 
@@ -51,7 +52,7 @@ def train_heads(
         learning_rate: the highest one.
         report: told how far training is.
     """
-    run = _Together(tunable, rows, validation, recipe, metrics, learning_rate, report)
+    run = _Together(tunable, rows, validation, recipe, metrics, learning_rate, report=report)
     before = weights_of(tunable)
     audit = run.all_epochs()
     _check_all_moved(before, run.last, updates=run.so_far.updates)
@@ -64,27 +65,22 @@ def train_heads(
 class _Together(Run):
     """The loop for several heads: each is clipped, judged and kept by itself."""
 
-    def __init__(
-        self,
-        tunable: Tunable,
-        rows: Examples,
-        validation: Examples | None,
-        recipe: Recipe,
-        metrics: tuple[str, ...],
-        learning_rate: float,
-        report: Report | None,
-    ) -> None:
-        super().__init__(tunable, rows, validation, recipe, metrics, learning_rate, report=report)
-        assert isinstance(tunable.head, HeadStack)  # noqa: S101 (what `stacked` gives)
-        self.heads = tunable.head.count
-        self.each = [Progressed() for _ in range(self.heads)]
-        self.last = weights_of(tunable)
-        self._sums = torch.zeros(self.heads, device=tunable.encoder.device)
+    last: Weights  # those of the last evaluation
+
+    @cached_property
+    def each(self) -> list[Progressed]:
+        """How far every head is."""
+        return [Progressed() for _ in range(self.heads)]
+
+    @cached_property
+    def _sums(self) -> Tensor:
+        """(heads,): their losses since the last evaluation."""
+        return torch.zeros(self.heads, device=self.tunable.encoder.device)
 
     def loss(self, logits: Tensor, labels: Tensor, *, share: float) -> Tensor:
         """The sum of the heads' losses: none has a part in the gradient of another."""
         each = losses_of(logits, labels, self.tunable.head.kind) * share
-        self._sums += each.detach()
+        self._sums.add_(each.detach())
         return each.sum()
 
     def clip(self, longest: float) -> float:

@@ -86,8 +86,6 @@ def train(
 class Run:
     """One run of the loop, with its state; what differs when several heads train at once has a method of its own."""
 
-    heads = 1  # that a step's loss is the sum over
-
     def __init__(
         self,
         tunable: Tunable,
@@ -107,6 +105,7 @@ class Run:
         self.steps_per_epoch = math.ceil(len(rows) / (recipe.batch * recipe.accumulate))
         self.steps = recipe.steps or self.steps_per_epoch * recipe.epochs
         self.passes = math.ceil(recipe.passes(self.steps_per_epoch))
+        self.heads = tunable.head.count if isinstance(tunable.head, HeadStack) else 1  # that the loss is the sum over
         self.optimizer = make_optimizer(tunable, recipe, learning_rate, new_layers)
         # Looked up once: a step of a head alone takes less time than walking through the whole model.
         self.parameters = list(tunable.trainable().values())
