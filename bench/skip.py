@@ -1,11 +1,12 @@
 """How fast all spans of layers are left out in turn, next to running every shortened model. `python bench/skip.py GLUE`
 
 Prints tables and, as the last line, one flat JSON object of ratios. All sides run in one process, taking turns, with
-the same threads, on a BERT of 12 layers of width 384 (random weights: speed does not depend on them). What a user would
-run instead is the stock class without the layers, in padded batches of 32 texts as they come; beside it the same with
-texts sorted by length, and our own shortened models, unpadded. How much padding costs depends on the lengths of texts:
-there are SST-2's training texts, short and unequal, and half as many of its dev texts, whole sentences twice as long
-(`..._dev`). The first argument is a folder with SST-2's official files, the second, if given, the number of texts.
+one thread as trials of a study do, on a BERT of 12 layers of width 384 (random weights: speed does not depend on them).
+What a user would run instead is the stock class without the layers, in padded batches of 32 texts as they come; beside
+it the same with texts sorted by length, and our own shortened models, unpadded. How much padding costs depends on the
+lengths of texts: there are SST-2's training texts, short and unequal, and half as many of its dev texts, whole
+sentences twice as long (`..._dev`). The first argument is a folder with SST-2's official files, the second, if given,
+the number of texts. With 96 of them it takes about a quarter of an hour.
 """
 
 from __future__ import annotations
@@ -116,6 +117,7 @@ def check_same(found: dict[Span, torch.Tensor], other: dict[Span, torch.Tensor])
 def main() -> None:
     """Run all comparisons."""
     warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
     count = int(sys.argv[2]) if len(sys.argv) > 2 else TEXTS
     task = load_task("glue/sst2", data_dir=Path(sys.argv[1]))
     tunable, stock = tuned_model(load_encoder().tokenizer)
@@ -129,7 +131,7 @@ def main() -> None:
         "our models one by one": lambda rows: {span: rows.outputs(model) for span, model in ours_short.items()},
     }
     separate, shared = layers_run(spans)
-    print(f"{torch.get_num_threads()} threads, {len(spans)} spans of {DEPTH} layers: {separate} layers run one by one, "
+    print(f"one thread, {len(spans)} spans of {DEPTH} layers: {separate} layers run one by one, "
           f"{shared} shared", flush=True)  # fmt: skip
     named = {"layers_run_ratio": separate / shared}
     for name, split, texts in (("", task.train, count), ("_dev", task.test, count // 2)):
@@ -139,7 +141,7 @@ def main() -> None:
         found = arms["ours"](few)
         for run in arms.values():
             check_same(found, run(few))
-        print(f"{len(tokens)} texts of {np.mean(tokens.lengths):.0f} tokens on average")
+        print(f"{len(tokens)} texts of {np.mean(tokens.lengths):.0f} tokens on average", flush=True)
         print(f"{'':58s} {'ours':>9s}   {'theirs':>9s}   {'ratio':>7s}")
         times = take_turns({arm: partial(run, rows) for arm, run in arms.items()}, rounds=ROUNDS)
         ratios = {}

@@ -23,7 +23,7 @@ from tests.studies.study_tools import run_quickly, save_tiny
 from frostline import study_run
 from frostline.errors import OptionError, UserError
 from frostline.records import Recipe, TrialResult
-from frostline.results import read_tables, read_trials, write_trials
+from frostline.results import read_tables, read_trials, unfinished, write_trials
 from frostline.runner.executors import Here
 from frostline.runner.materials import Bench
 from frostline.runner.store import Store
@@ -43,7 +43,9 @@ def test_the_folder_holds_the_specification_trials_tables_and_where_it_comes_fro
     found, _ = finished
     asked = json.loads((found.folder / "study.json").read_text())
     assert (asked["study"], asked["seeds"], asked["options"]["step"]) == ("freeze", 2, 3)
-    assert json.loads((found.folder / "frostline.json").read_text())["kind"] == "study"
+    about = json.loads((found.folder / "frostline.json").read_text())
+    assert (about["kind"], about["threads"]) == ("study", 1)  # those of a trial, whatever this process has
+    assert "seed" not in about  # there are two
     assert [table.name for table in read_tables(found.folder)] == ["quality", "share", "mean_share", "parameters"]
     assert tuple(read_tables(found.folder)) == found.tables
     assert len(read_trials(found.folder).rows) == len({point.spec.id for point in found.points})
@@ -53,7 +55,8 @@ def test_the_folder_holds_the_specification_trials_tables_and_where_it_comes_fro
 @pytest.mark.parametrize(
     ("changed", "difference"),
     [
-        ({"seeds": 3}, "seeds 2 there, 3 here"),
+        ({"seeds": 1}, "seeds 2 there, 1 here"),
+        ({"seeds": 3, "options": {"step": 2}}, "options step 3 there, 2 here"),
         ({"options": {"rates": 2}}, "options rates 1 there, 2 here"),
         ({"options": {"step": 2}}, "options step 3 there, 2 here"),
         ({"recipe": {"epochs": 2, "batch": 16}}, "recipe epochs 1 there, 2 here"),
@@ -67,6 +70,37 @@ def test_a_folder_made_with_another_specification_is_refused_with_the_difference
     assert difference in str(error.value)
     assert "another --output" in str(error.value)
     assert (found.folder / "study.json").read_text() == before
+
+
+def test_a_finished_study_takes_more_seeds_and_runs_only_those(tmp_path):
+    """Also where the first seeds were the usual number and the second is given."""
+    few = run_quickly("freeze", tmp_path, layers=2, executor=MadeUp)
+    ran = []
+
+    class Counting(MadeUp):
+        def run(self, specs):
+            ran.extend(spec.recipe.seed for spec in specs)
+            yield from super().run(specs)
+
+    more = run_quickly("freeze", tmp_path, seeds=4, executor=Counting)
+    assert set(ran) == {2, 3}
+    assert len(more.points) == 2 * len(few.points)
+    elsewhere = run_quickly("freeze", tmp_path, seeds=4, executor=MadeUp, output=tmp_path / "at once")
+    assert [table.without_timings() for table in more.tables] == [table.without_timings() for table in elsewhere.tables]
+    with pytest.raises(OptionError, match="seeds 4 there, 2 here"):
+        run_quickly("freeze", tmp_path, executor=MadeUp)
+
+
+def test_seeds_that_are_given_in_place_of_the_papers_are_more_of_them_too(tmp_path):
+    asked = {"study": "reinitialise", "encoders": {}, "tasks": {}, "seeds": 3, "options": {}, "given": [],
+             "recipe": Recipe().to_json(), "protocol": "held-out", "device": "cpu"}  # fmt: skip
+    agree(tmp_path, asked, defaults={}, aside={})
+    with Store(tmp_path / "store.sqlite") as store:
+        store.put(numbered(1), RESULT)
+    with pytest.raises(OptionError, match=r"given \[\] there"):
+        agree(tmp_path, {**asked, "seeds": 5, "given": ["epochs", "seeds"]}, defaults={}, aside={})
+    agree(tmp_path, {**asked, "seeds": 5, "given": ["seeds"]}, defaults={}, aside={})
+    assert json.loads((tmp_path / "study.json").read_text())["seeds"] == 5
 
 
 def test_a_folder_with_another_study_is_refused_by_its_name(finished):
@@ -153,15 +187,31 @@ def test_a_folder_with_something_else_in_it_is_refused(tmp_path):
     assert (tmp_path / "freeze" / "thesis.txt").read_text() == "mine"
 
 
-@pytest.mark.parametrize("content", ["{", "[1]", "null"])
-def test_a_damaged_specification_is_one_line(finished, tmp_path, content):
+@pytest.mark.parametrize("content", ["{", "[1]", "null", "{}", '{"study": 4}'])
+def test_a_damaged_specification_is_one_line_and_its_advice_works(finished, tmp_path, content):
     _, folder = finished
     (tmp_path / "freeze").mkdir()
     (tmp_path / "freeze" / "study.json").write_text(content)
     given = {"encoders": [str(folder / "tiny")], "tasks": [str(folder / "letters.csv")]}
-    with pytest.raises(UserError, match=r"study\.json: is damaged \(.*\); give another --output") as error:
+    with Store(tmp_path / "freeze" / "store.sqlite") as store:
+        store.put(numbered(1), RESULT)
+    with pytest.raises(UserError, match=r"study\.json: is damaged \(.*\); remove this file") as error:
         run_quickly("freeze", tmp_path, **given)
     assert "\n" not in str(error.value)
+    (tmp_path / "freeze" / "study.json").unlink()
+    run_quickly("freeze", tmp_path, **given, executor=MadeUp)
+    with Store(tmp_path / "freeze" / "store.sqlite", for_reading=True) as store:
+        assert store.get(numbered(1)) == RESULT
+
+
+def test_a_runs_folder_is_no_studys(finished, tmp_path):
+    """It has trials, too."""
+    (tmp_path / "freeze").mkdir()
+    (tmp_path / "freeze" / "run.json").write_text("{}")
+    with Store(tmp_path / "freeze" / "store.sqlite") as store:
+        store.put(numbered(1), RESULT)
+    with pytest.raises(OptionError, match="is no study's folder, and not empty"):
+        run_quickly("freeze", tmp_path, layers=2)
 
 
 def test_a_file_in_place_of_the_folder_is_refused(tmp_path):
@@ -360,6 +410,7 @@ def test_trials_are_exported_whole(finished, tmp_path, suffix):
         by_id = {one["id"]: one for one in json.loads(path.read_text())}
         for point in found.points:
             assert by_id[point.spec.id]["result"] == point.result.to_json()
+            assert by_id[point.spec.id]["protocol"] == "held-out"
         return
     import pandas as pd
 
@@ -368,6 +419,7 @@ def test_trials_are_exported_whole(finished, tmp_path, suffix):
         row = frame.loc[point.spec.id]
         assert row["test_accuracy"] == point.result.metrics["test"]["accuracy"]  # every digit
         assert (row["seed"], row["batch"], row["threads"]) == (point["seed"], 16, 1)
+        assert row["protocol"] == "held-out"
         assert (row["revision"], row["fingerprint"]) == (
             point.spec.encoder["revision"],
             point.spec.task["fingerprint"],
@@ -387,6 +439,27 @@ def test_an_export_to_something_else_and_a_folder_without_trials_are_refused(fin
         read_trials(tmp_path)
     with pytest.raises(OptionError, match="there is no such folder"):
         read_tables(tmp_path / "nowhere")
+
+
+def test_a_study_that_was_stopped_says_how_far_it_is(finished, tmp_path):
+    found, _ = finished
+    assert unfinished(found.folder) is None
+
+    class Stopped(MadeUp):
+        def run(self, specs):
+            yield from list(super().run(specs))[:2]
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_quickly("freeze", tmp_path, layers=2, executor=Stopped)
+    again = "; the same `frostline study` command goes on with it"
+    assert unfinished(tmp_path / "freeze") == f"this study is not finished: 2 of 6 trials are done{again}"
+    run_quickly("freeze", tmp_path, executor=MadeUp)
+    assert unfinished(tmp_path / "freeze") is None
+    with pytest.raises(KeyboardInterrupt):
+        run_quickly("freeze", tmp_path, executor=Stopped, seeds=4)
+    said = "this study is not finished: 8 of 12 trials are done; the tables are from before"
+    assert unfinished(tmp_path / "freeze") == f"{said}{again}"
 
 
 # Kills ---------------------------------------------------------------------------------------------------------------
@@ -497,3 +570,26 @@ def test_trials_that_last_so_many_steps_say_no_epochs(tmp_path):
     found = run_quickly("skip", tmp_path, layers=2, executor=MadeUp, seeds=1, recipe={"steps": 5})
     (row,) = read_trials(found.folder).records()
     assert (row["steps"], row["epochs"]) == (5, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("freeze", {"rates": 9}, "study freeze: option rates 9 must be 1..5"),
+        ("freeze", {"step": 0}, "study freeze: option step 0 must be 1 or more"),
+        ("permute", {"orders": 0}, "study permute: option orders 0 must be 1 or more"),
+        ("probing", {"probe_rate": -1}, "study probing: option probe_rate -1 must be 0 or more"),
+        ("ranking", {"heads": 0}, "study ranking: option heads 0 must be 1 or more"),
+        ("reinitialise", {"step": -1}, "study reinitialise: option step -1 must be 0 or more"),
+        ("similarity", {"permutations": 0}, "study similarity: option permutations 0 must be 1 or more"),
+        ("strategies", {"bottleneck": -1}, "study strategies: option bottleneck -1 must be 0 or more"),
+        ("strategies", {"arms": "sideways"}, "unknown 'sideways'; there are full, top-K"),
+        ("surgical", {"most": 0}, "study surgical: option most 0 must be 1 or more"),
+        ("truncate", {"head_rate": 0}, "study truncate: option head_rate 0 must be above 0"),
+        ("skip", {"rate": -1}, "option rate -1 must be above 0"),
+    ],
+)
+def test_an_option_that_cannot_be_is_blamed_alone(tmp_path, name, options, message):
+    with pytest.raises(OptionError) as error:
+        run_quickly(name, tmp_path, layers=3, options=options)
+    assert message in str(error.value)

@@ -64,8 +64,18 @@ def check_output(folder: Path, *, overwrite: bool, resume: bool, is_run: bool = 
         raise OptionError(f"{folder}: holds an earlier result; say --overwrite to replace it, or give another folder")
 
 
-def write(folder: Path, *, kind: str, files: Mapping[str, Any], seed: int) -> None:
-    """Write JSON files into the folder, and `frostline.json`, which says what they are and where they come from."""
+def write(
+    folder: Path, *, kind: str, files: Mapping[str, Any], seed: int | None = None, threads: int | None = None
+) -> None:
+    """Write JSON files into the folder, and `frostline.json`, which says what they are and where they come from.
+
+    Args:
+        folder: to write to.
+        kind: of result.
+        files: by name, as plain JSON values.
+        seed: that it was made with; None where there are several.
+        threads: that it was made with; None for those of this process.
+    """
     import torch
 
     about = {
@@ -73,8 +83,8 @@ def write(folder: Path, *, kind: str, files: Mapping[str, Any], seed: int) -> No
         "format": FORMAT_VERSION,
         "command": command(),
         "versions": versions(),
-        "seed": seed,
-        "threads": torch.get_num_threads(),
+        **({} if seed is None else {"seed": seed}),
+        "threads": threads or torch.get_num_threads(),
     }
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in {**files, "frostline.json": about}.items():

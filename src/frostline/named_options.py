@@ -36,6 +36,8 @@ def _value(owner: str, name: str, default: Any, given: Any) -> Any:
             value = kind(given)
         except ValueError:
             value = given
+    elif type(given) is int and kind is float:
+        value = float(given)
     if type(value) is not kind:
         raise OptionError(f"{owner}: {name} {given!r} must be {_KINDS[kind]}")
     if kind is float and not isfinite(value):

@@ -12,7 +12,7 @@ from frostline.records import TrialResult, TrialSpec
 from frostline.runner.store import Store
 from frostline.table import Cell, Table, table_of
 
-STORE, TABLES = "store.sqlite", "tables.json"
+SPECIFICATION, STORE, TABLES, PROGRESS = "study.json", "store.sqlite", "tables.json", "progress.json"
 
 
 def read_tables(folder: Path) -> list[Table]:
@@ -36,7 +36,22 @@ def read_trials(folder: Path) -> Table:
     """Every trial of the folder's store, a row each."""
     with Store(_check(folder), for_reading=True) as store:
         records = [_record(spec, result) for spec, result in store]
-    return table_of("trials", f"{len(records)} trials", records)
+    return table_of("trials", f"{len(records)} trial{'' if len(records) == 1 else 's'}", records)
+
+
+def unfinished(folder: Path) -> str | None:
+    """What a study that is going on, or was stopped, still has to do, in a line; None for what is over."""
+    if not (folder / SPECIFICATION).is_file():
+        return None
+    try:
+        found = json.loads((folder / PROGRESS).read_text(encoding="utf-8"))
+        far = f": {found['done']} of {found['total']} trials are done"
+    except (OSError, ValueError, KeyError, TypeError):
+        far = ""
+    if not far and (folder / TABLES).is_file():
+        return None
+    older = "; the tables are from before" if (folder / TABLES).is_file() else ""
+    return f"this study is not finished{far}{older}; the same `frostline study` command goes on with it"
 
 
 def write_trials(folder: Path, path: Path) -> int:
@@ -45,13 +60,14 @@ def write_trials(folder: Path, path: Path) -> int:
     All have every digit and all that a trial was told; JSON has its predictions, histories and curves too.
     """
     check_file(path, "--export", (".csv", ".json", ".parquet"))
+    told = _of_all_trials(folder)
     if path.suffix == ".json":
         with Store(_check(folder), for_reading=True) as store:
-            whole = [{"id": spec.id, **spec.to_json(), "result": result.to_json()} for spec, result in store]
+            whole = [{"id": spec.id, **told, **spec.to_json(), "result": result.to_json()} for spec, result in store]
         write_json(path, whole)
         return len(whole)
     with Store(_check(folder), for_reading=True) as store:
-        records = [_record(spec, result) | _besides(spec, result) for spec, result in store]
+        records = [_record(spec, result) | told | _besides(spec, result) for spec, result in store]
     table = table_of("trials", f"{len(records)} trials", records, rounds=False)
     if path.suffix == ".csv":
         write_text(path, table.to_csv())
@@ -111,6 +127,14 @@ def _besides(spec: TrialSpec, result: TrialResult) -> dict[str, Cell]:
         **{f"seconds_{name.replace(' ', '_')}": value for name, value in result.seconds.items()},
         "versions": _short(result.versions),
     }
+
+
+def _of_all_trials(folder: Path) -> dict[str, Cell]:
+    """What holds for every trial of a study: whether the rows that it reports were selected on."""
+    try:
+        return {"protocol": str(json.loads((folder / SPECIFICATION).read_text(encoding="utf-8"))["protocol"])}
+    except (OSError, ValueError, KeyError, TypeError):  # a run, or a study from before there was a choice
+        return {}
 
 
 def _short(value: Any) -> str:

@@ -12,17 +12,18 @@ from typing import Any
 from frostline import folders
 from frostline.errors import OptionError, UserError
 from frostline.records import Recipe
-from frostline.results import STORE
+from frostline.results import SPECIFICATION, STORE
 from frostline.runner.store import Store
 
-SPECIFICATION, _LOCK = "study.json", ".lock"
+_LOCK, _RUN = ".lock", "run.json"
 
 
 def check_folder(folder: Path) -> None:
     """Refuse what is no study's folder, and not empty."""
     if folder.exists() and not folder.is_dir():
         raise OptionError(f"{folder}: is a file; give another --output")
-    is_study = (folder / SPECIFICATION).exists() or not folder.exists()
+    has_trials = (folder / STORE).exists() and not (folder / _RUN).exists()  # of a study, whatever became of the rest
+    is_study = not folder.exists() or (folder / SPECIFICATION).exists() or has_trials
     # Names with a dot are a lock's, or a file's that was being written when a study was killed.
     if not is_study and any(not one.name.startswith(".") for one in folder.iterdir()):
         raise OptionError(f"{folder}: is no study's folder, and not empty; give another --output")
@@ -47,6 +48,8 @@ def claimed(folder: Path) -> Iterator[None]:
 def agree(folder: Path, mine: Mapping[str, Any], *, defaults: Mapping[str, Any], aside: Mapping[str, Any]) -> None:
     """Take down what is asked, or refuse a folder in which something else was.
 
+    More seeds are not something else: the trials that there are belong to them.
+
     Args:
         folder: of the study.
         mine: what is asked now.
@@ -56,8 +59,8 @@ def agree(folder: Path, mine: Mapping[str, Any], *, defaults: Mapping[str, Any],
     place = folder / SPECIFICATION
     if place.exists():
         theirs = _read(place)
-        if theirs.get("study") != mine["study"] and _has_trials(folder):
-            raise OptionError(f"{folder}: holds the study {theirs.get('study')}; give another --output")
+        if theirs["study"] != mine["study"] and _has_trials(folder):
+            raise OptionError(f"{folder}: holds the study {theirs['study']}; give another --output")
         # What there was no option for when the folder was made was as it still is unless it is set.
         theirs["options"] = {**defaults, **theirs.get("options", {})}
         theirs["recipe"] = {**Recipe().to_json(), **theirs.get("recipe", {})}
@@ -66,7 +69,7 @@ def agree(folder: Path, mine: Mapping[str, Any], *, defaults: Mapping[str, Any],
         if sorted(theirs.get("encoders", {}).values()) == sorted(mine["encoders"].values()):
             theirs["encoders"] = mine["encoders"]  # the same ones, by whatever path
         differences = _differences(theirs, mine)
-        if differences and _has_trials(folder):
+        if differences and not _has_more_seeds(theirs, mine) and _has_trials(folder):
             raise OptionError(
                 f"{folder}: holds a study with another specification: {'; '.join(differences)}; "
                 "give the same, or another --output"
@@ -78,10 +81,24 @@ def agree(folder: Path, mine: Mapping[str, Any], *, defaults: Mapping[str, Any],
 
 def _read(place: Path) -> dict[str, Any]:
     try:
-        found = json.loads(place.read_text(encoding="utf-8"))
-        return dict(found)
+        found = dict(json.loads(place.read_text(encoding="utf-8")))
+        if not isinstance(found.get("study"), str):
+            raise ValueError("it names no study")
+        return found
     except (ValueError, TypeError) as error:
-        raise UserError(f"{place}: is damaged ({error}); give another --output") from None
+        raise UserError(
+            f"{place}: is damaged ({error}); remove this file, and the same command goes on with the trials beside it"
+        ) from None
+
+
+def _has_more_seeds(theirs: Mapping[str, Any], mine: Mapping[str, Any]) -> bool:
+    """Whether the same is asked for with more seeds."""
+    if not isinstance(theirs.get("seeds"), int) or mine["seeds"] <= theirs["seeds"]:
+        return False
+    same = {"seeds": mine["seeds"]}
+    if set(mine["given"]) - set(theirs["given"]) == {"seeds"}:  # in place of the paper's number
+        same["given"] = mine["given"]
+    return not _differences({**theirs, **same}, mine)
 
 
 def _has_trials(folder: Path) -> bool:

@@ -17,7 +17,7 @@ from frostline import folders
 from frostline.encoder import Encoder
 from frostline.measurement import measure
 from frostline.records import LayerScores, Recipe, TrialResult, TrialSpec
-from frostline.results import STORE
+from frostline.results import PROGRESS, STORE
 from frostline.results import TABLES as TABLES_FILE
 from frostline.runner.driver import run_missing
 from frostline.runner.executors import Executor
@@ -31,7 +31,7 @@ from frostline.tasks import Task
 from frostline.tuning import use_threads
 from frostline.workshop import Report, Workshop
 
-TABLES, SCORES, TRIALS, PROGRESS = "tables", "scores", "trials", "progress.json"
+TABLES, SCORES, TRIALS = "tables", "scores", "trials"
 _PAPERS = {"seeds", "epochs"}  # those that papers vary with the encoder or the rows, unless they are given
 Progress = Callable[[int, int, TrialSpec | None, TrialResult | None], None]  # done, of how many, which, its result
 
@@ -123,10 +123,12 @@ class StudyRun:
                 ]  # fmt: skip
                 if not missing:
                     break
-                self._tell_what_is_to_come(missing, len(specs), self._later(ask, specs))
+                later = self._later(ask, specs)
+                self._tell_what_is_to_come(missing, len(specs), later)
                 if self.dry_run:
                     return Studied(name=self.study.name, folder=self.folder, points=(), tables=(), failed=())
-                self._run(store, missing, len(specs), executor)
+                done, total = len(specs) - len(missing), len(specs) + len(later)
+                self._run(store, missing, executor, done=done, total=total)
                 retried |= {spec.id for spec in missing}
             self.within("making the tables", 0, 1)
             measured = tuple(_measured(point, store) for point in points)
@@ -157,8 +159,7 @@ class StudyRun:
         follow = f", {len(later)} will follow from their results" if later else ""
         self.tell(f"{len(missing)} of {total} trials to run{follow}{self._expected([*missing, *later])}")
 
-    def _run(self, store: Store, missing: Sequence[TrialSpec], total: int, executor: Executor) -> None:
-        done = total - len(missing)
+    def _run(self, store: Store, missing: Sequence[TrialSpec], executor: Executor, *, done: int, total: int) -> None:
         started, before = time.monotonic(), done
         self.progress(done, total, None, None)
         mine = {"process": os.getpid(), "host": socket.gethostname()}  # whoever watches can see that it is gone
@@ -208,7 +209,7 @@ class StudyRun:
         for table in tables:
             folders.write_text(place / f"{table.name}.csv", table.to_csv())
         made = {TABLES_FILE: [table.to_json() for table in tables]}
-        folders.write(self.folder, kind="study", files=made, seed=0)
+        folders.write(self.folder, kind="study", files=made, threads=self.recipe.threads)
 
 
 def _is_missing(known: TrialResult | None, *, retry_failed: bool) -> bool:

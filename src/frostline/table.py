@@ -90,7 +90,7 @@ def table_of(
 def _rounded(value: Cell) -> Cell:
     """Numbers with six digits: what lies behind them differs between machines."""
     if isinstance(value, float):
-        return float(f"{value:.6g}") if isfinite(value) else None
+        return float(f"{value:.6g}") + 0.0 if isfinite(value) else None  # no sign before 0
     return value
 
 

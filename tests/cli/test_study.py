@@ -112,9 +112,9 @@ def test_a_folder_with_another_specification_is_refused_with_the_difference(argu
     run(arguments)
     capsys.readouterr()
     given = list(arguments)
-    given[given.index("--seeds") + 1] = "2"
+    given[given.index("--epochs") + 1] = "2"
     assert run(given) == 2
-    assert "seeds 1 there, 2 here" in capsys.readouterr().err
+    assert "recipe epochs 1 there, 2 here" in capsys.readouterr().err
 
 
 def test_a_study_of_which_trials_failed_ends_with_3_and_says_which(made, tmp_path, capsys):
@@ -168,6 +168,8 @@ def test_a_dry_run_says_the_cost_and_starts_nothing(made, tmp_path, capsys):
     assert "nothing was run; the same command without --dry-run starts" in said
     assert run([*given, "--json"]) == 2
     assert "--dry-run: says a line and no tables" in capsys.readouterr().err
+    assert run([*given, "--no-estimate"]) == 0
+    assert "1 of 1 trials to run, 2 will follow from their results\n" in capsys.readouterr().out
 
 
 def test_columns_can_be_named(made, tmp_path, capsys):

@@ -13,6 +13,7 @@ from frostline.runner.statistics import (
     compare,
     compare_means,
     correlate,
+    differences,
     holm,
     interval,
     paired_p,
@@ -361,3 +362,10 @@ def test_what_rounding_leaves_does_not_put_an_interval_on_one_side_of_zero():
     assert found.low == round(found.low, 9)
     assert found.high == round(found.high, 9)
     assert found.low <= 0 <= found.high
+
+
+def test_differences_of_equal_values_are_nothing_without_a_sign():
+    """0.1 + 0.2 is not 0.3 in floating point."""
+    found = differences([0.1 + 0.2, 75.0, 1.0], [0.3, 75.0 + 1e-13, 3.0])
+    assert found == [0.0, 0.0, -2.0]
+    assert [math.copysign(1, gap) for gap in found] == [1, 1, -1]

@@ -13,6 +13,7 @@ from frostline.checkpoint import load_encoder
 from frostline.errors import OptionError
 from frostline.measurement import measure
 from frostline.records import Recipe
+from frostline.studies import STUDIES, Ask
 from frostline.studies.probing import HELD_OUT, PRETRAINED, TUNED
 from frostline.studies.probing_tables import agreement_over_layers, best_layer
 from frostline.studies.tables import mean_curve
@@ -104,6 +105,20 @@ def test_the_table_of_curves_has_means_and_t_intervals_over_seeds(studied):
         low, high = stats.t.interval(0.95, 1, np.mean(values), stats.sem(values))
         assert (row["seeds"], row["mean"]) == (2, pytest.approx(np.mean(values), rel=1e-5))
         assert (row["low"], row["high"]) == (pytest.approx(low, rel=1e-4), pytest.approx(high, rel=1e-4))
+
+
+def test_intervals_of_probes_end_where_the_metric_does_and_those_of_other_scores_do_not(studied, task):
+    def changed(point):
+        high = 1.0 if point["seed"] else 0.9  # two values so near the end that an interval would pass it
+        kept = point.result.values["curves"]
+        curves = {name: [high] * len(kept[name]) for name in ("probe.linear", "variability")}
+        return replace(point, result=replace(point.result, values={**point.result.values, "curves": curves}))
+
+    ask = Ask(encoders=(), tasks=(task,), seeds=2, rows=None, recipe=Recipe(), known=None, scores=None)
+    (made, *_) = STUDIES["probing"].tables(ask, [changed(point) for point in studied.points])
+    ends = {(row["score"], row["high"] > 1) for row in made.records()}
+    assert ends == {("probe.linear", False), ("variability", True)}
+    assert all(row["high"] == 1.0 for row in made.records() if row["score"] == "probe.linear")
 
 
 def test_the_table_of_agreement_has_the_correlation_and_the_line_over_layers_1_to_the_last(studied):

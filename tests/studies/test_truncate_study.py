@@ -167,7 +167,8 @@ def test_p_values_are_those_of_paired_t_tests_corrected_for_the_layers_of_an_arm
         for point, share in zip(points, shares, strict=True)
     ]
     ask = Ask(encoders=(), tasks=(task,), seeds=3, rows=None, recipe=HEADS, known=None, scores=None)
-    rows = [row for row in STUDIES["truncate"].tables(ask, made)[0].records() if row["arm"] == "TUNED"]
+    records = STUDIES["truncate"].tables(ask, made)[0].records()
+    rows = [row for row in records if row["arm"] == "TUNED"]
     count = len(task.test.labels)
     found = [[round(share[layer] * count) / count for share in shares] for layer in range(LAYERS)]
     expected = [float(stats.ttest_rel(one, [1.0] * 3).pvalue) for one in found]
@@ -177,6 +178,11 @@ def test_p_values_are_those_of_paired_t_tests_corrected_for_the_layers_of_an_arm
     assert [row["p_holm"] for row in by_p] == pytest.approx(
         [min(1, 3 * lowest), max(3 * lowest, 2 * middle), max(3 * lowest, 2 * middle, highest)], rel=1e-4
     )
+    # The last layer read by the model's own head is the model itself, which is compared with nothing.
+    first, second, last = (row for row in records if row["arm"] == "UNTUNED")
+    assert [last[name] for name in ("minus_full", "seeds_low", "rows_low", "non_inferior", "p", "p_holm")] == [None] * 6
+    lower, higher = sorted([expected[0], expected[1]])
+    assert sorted([first["p_holm"], second["p_holm"]]) == pytest.approx([2 * lower, max(2 * lower, higher)], rel=1e-4)
 
 
 def test_a_task_that_full_tuning_does_not_solve_is_said_to_tell_nothing(studied, task):

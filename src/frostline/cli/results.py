@@ -22,7 +22,7 @@ def command(
     as_json: options.Json = False,
 ) -> None:
     """Print the tables of a study, or every trial that a folder has recorded."""
-    from frostline.results import read_tables, read_trials, write_trials
+    from frostline.results import read_tables, read_trials, unfinished, write_trials
 
     if export is not None:
         count = write_trials(folder, export)
@@ -31,8 +31,12 @@ def command(
     tables = [] if trials else read_tables(folder)
     if not tables:
         tables = [read_trials(folder)]
+    to_come = unfinished(folder)
     if as_json:
-        screen.print_json({"folder": str(folder), "tables": [table.to_json() for table in tables]})
+        made = [table.to_json() for table in tables]
+        screen.print_json({"folder": str(folder), "finished": to_come is None, "tables": made})
         return
+    if to_come:
+        screen.say(to_come)
     for table in tables:
         screen.show_table(table)

@@ -89,7 +89,7 @@ def command(
         bool, typer.Option("--estimate/--no-estimate", help="Time a few steps first, to say how long it will take.")
     ] = True,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say how many trials there are and how long they take, and stop.")
+        bool, typer.Option("--dry-run", help="Say how many trials there are and how long they will take, and stop.")
     ] = False,
     as_json: options.Json = False,
 ) -> None:
@@ -163,7 +163,7 @@ def command(
                 device=str(place),
                 retry_failed=retry_failed,
                 cache=cache,
-                estimate=estimate or dry_run,
+                estimate=estimate,
                 dry_run=dry_run,
                 announce=(lambda line: None) if as_json else screen.say,
                 progress=progress,

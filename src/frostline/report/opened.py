@@ -12,7 +12,7 @@ from typing import Any
 
 from frostline.errors import OptionError, UserError
 from frostline.records import LayerScores, TrialResult, TrialSpec
-from frostline.results import STORE, read_tables
+from frostline.results import PROGRESS, STORE, read_tables
 from frostline.runner.store import Store
 from frostline.table import Table
 
@@ -113,7 +113,7 @@ class Opened:
     @cached_property
     def progress(self) -> Mapping[str, Any]:
         """How far a study is; empty where it is over."""
-        path = self.folder / "progress.json"
+        path = self.folder / PROGRESS
         return _json(path) if path.is_file() else {}
 
     @cached_property

@@ -92,11 +92,11 @@ def compare_means(
     """
     truth = np.asarray(labels)
     first, second = [np.asarray(one) for one in ones], [np.asarray(other) for other in others]
-    pairs = list(zip(first, second, strict=True))
     judge = METRICS[metric]
     sign = judge.gain
-    value = sign * float(np.mean([judge(truth, one) - judge(truth, other) for one, other in pairs]))
-    if all(np.array_equal(one, other) for one, other in pairs):
+    found_ones, found_others = ([judge(truth, guess) for guess in side] for side in (first, second))
+    value = sign * float(np.mean(differences(found_ones, found_others)))
+    if all(np.array_equal(one, other) for one, other in zip(first, second, strict=True)):
         return Difference(value=0.0, low=0.0, high=0.0)
     found = resample(metric, truth, [*first, *second], groups=groups, seed=seed, draws=draws)
     drawn = sign * (found[: len(first)] - found[len(first) :]).mean(0)
@@ -209,9 +209,15 @@ def summarise_correlations(values: Sequence[float]) -> Summary | None:
     return replace(found, mean=float(np.tanh(found.mean)), deviation=None, low=low, high=high)
 
 
+def differences(ones: Sequence[float], others: Sequence[float]) -> list[float]:
+    """By how much each value is above its counterpart; equal ones are equal, whatever rounding has left of them."""
+    gaps = np.round(np.asarray(ones, dtype=np.float64) - np.asarray(others, dtype=np.float64), 9)
+    return [float(gap) for gap in gaps + 0.0]  # and 0 has no sign
+
+
 def paired_p(one: Sequence[float], other: Sequence[float]) -> float | None:
     """The two-sided p-value of a paired t-test over seeds; None where it is undefined."""
-    gaps = np.round(np.asarray(one, dtype=np.float64) - np.asarray(other, dtype=np.float64), 9)  # equal ones are equal
+    gaps = np.asarray(differences(one, other))
     if len(gaps) < 2:
         return None
     spread = float(gaps.std(ddof=1))

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from frostline.errors import OptionError
 from frostline.named_options import read_options
 from frostline.records import LayerScores, Plan, Recipe, TrialResult, TrialSpec
 from frostline.registry import Registry
@@ -134,6 +135,8 @@ class Ask:
 
         The papers have the same rates for base and large encoders.
         """
+        if not rate > 0:
+            raise OptionError(f"option rate {rate:g} must be above 0")
         return self.recipe.learning_rate or float(f"{rate * max(1, _USUAL_WIDTH / encoder.width):.3g}")
 
     def epochs(self, usual: int) -> int:

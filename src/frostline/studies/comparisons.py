@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from frostline.runner.statistics import Difference, Summary, compare_means, holm, paired_p, summarise
+from frostline.runner.statistics import Difference, Summary, compare_means, differences, holm, paired_p, summarise
 from frostline.studies.tables import DRAWS, grouped, is_informative, judged_split, quality
 from frostline.table import Cell, Table, table_of
 
@@ -29,7 +29,7 @@ def paired(ones: Iterable[Measured], others: Iterable[Measured]) -> list[tuple[M
 
 def gaps_of(task: Task, pairs: Pairs) -> list[float]:
     """By how many points the first of each pair is better."""
-    return [quality(one, task) - quality(other, task) for one, other in pairs]
+    return differences(*([quality(pair[side], task) for pair in pairs] for side in (0, 1)))
 
 
 def difference(task: Task, pairs: Pairs, *, margin: float, name: str) -> dict[str, Cell]:

@@ -12,6 +12,7 @@ from frostline.runner.statistics import ratio_interval, shares_of_ratio, summari
 from frostline.studies import Ask, Measured, Point, study
 from frostline.studies.comparisons import Pairs, paired
 from frostline.studies.freeze_figures import KEEPS, figures, most_frozen
+from frostline.studies.limits import at_least
 from frostline.studies.quality import quality_table
 from frostline.studies.released import frozen_by_prefix
 from frostline.studies.tables import (
@@ -167,8 +168,9 @@ def freeze(ask: Ask, *, rates: int = 5, step: int = 1, frozen_as_released: bool 
     width 768, and narrower ones get higher ones in proportion; `step`, from one N to the next; `frozen_as_released`,
     freeze by the beginning of names as a script did, layers 11 and 12 wherever layer 2 is frozen.
     """
-    if not 1 <= rates <= len(_RATES) or step < 1:
-        raise OptionError(f"study freeze: rates {rates} must be 1..{len(_RATES)}, and step {step} must be 1 or more")
+    at_least(1, "freeze", rates=rates, step=step)
+    if rates > len(_RATES):
+        raise OptionError(f"study freeze: option rates {rates} must be 1..{len(_RATES)}")
     for encoder, task in ask.pairs():
         full, depth = Plan.full(encoder.depth), encoder.depth
         epochs = ask.epochs(10 if encoder.family.name == "roberta" else 3)

@@ -10,10 +10,10 @@ import torch
 from frostline.charts import Figure, Results, Row, by, said_of
 from frostline.charts.draw import bars, own_axes, scatter, strip
 from frostline.charts.words import POINTS, WHISKERS, between, cut_intervals, set_aside, telling
-from frostline.errors import OptionError
 from frostline.records import Plan
 from frostline.runner.statistics import correlate, holm, shares_of_ratio, summarise
 from frostline.studies import Ask, Measured, Point, study
+from frostline.studies.limits import at_least
 from frostline.studies.quality import quality_table
 from frostline.studies.tables import grouped, is_informative, quality
 from frostline.table import Cell, Table, table_of
@@ -256,8 +256,8 @@ def permute(
     all; `rate`, the learning rate for encoders of width 768, the paper's unless set; narrower ones get a higher one in
     proportion; `keep_norms` and `as_released`, how random weights are drawn, as in the study reinitialise.
     """
-    if orders < 1 or size < 0:
-        raise OptionError(f"study permute: orders {orders} must be 1 or more, and size {size} 0 or more")
+    at_least(1, "permute", orders=orders)
+    at_least(0, "permute", size=size)
     rows = min((count for count in (size, ask.rows) if count), default=None)
     drawn = {name: True for name, asked in (("keep_norms", keep_norms), ("as_released", as_released)) if asked}
     for encoder, task in ask.pairs():

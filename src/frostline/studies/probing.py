@@ -19,6 +19,7 @@ from frostline.runner.trials import result_of
 from frostline.scores import LAYER_SCORES
 from frostline.states.pooled import Pooling
 from frostline.studies import Ask, Point, study
+from frostline.studies.limits import at_least
 from frostline.studies.probing_figures import HELD_OUT as HELD_OUT
 from frostline.studies.probing_figures import PRETRAINED as PRETRAINED
 from frostline.studies.probing_figures import TUNED as TUNED
@@ -156,12 +157,10 @@ def probing(
     """
     for name in () if scores == "all" else scores.split(","):
         LAYER_SCORES[name.strip()]
-    if examples < 2:
-        raise OptionError(f"study probing: option examples {examples} must be 2 or more")
+    at_least(2, "probing", examples=examples)
     if held_out not in _ROWS:
         raise OptionError(f"study probing: option held_out {held_out!r} must be one of {', '.join(_ROWS)}")
-    if probe_rate < 0:
-        raise OptionError(f"study probing: option probe_rate {probe_rate} must be above 0, or 0 for the paper's")
+    at_least(0, "probing", probe_rate=probe_rate)  # 0 is the paper's
     arms: Mapping[str, tuple[str, bool]] = {
         PRETRAINED: ("train", False),
         HELD_OUT: (held_out, False),

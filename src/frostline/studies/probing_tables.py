@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from math import inf
 from typing import cast
 
 from frostline.runner.statistics import correlate, holm, summarise, summarise_correlations
 from frostline.scores import LAYER_SCORES
 from frostline.studies import Ask, Measured
 from frostline.studies.probing_figures import HELD_OUT, PRETRAINED, PROBES, TUNED
-from frostline.studies.tables import Curve, grouped, mean_curve
+from frostline.studies.tables import Curve, grouped, mean_curve, spread
 from frostline.table import Cell, Table, table_of
+from frostline.tasks.metrics import METRICS, TaskMetric
 
 
 def tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
@@ -25,7 +27,7 @@ def tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
         table_of(
             "curves",
             "Layer scores and probes by layer",
-            _curves(done),
+            _curves(done, {task.name: METRICS[task.metrics[0]] for task in ask.tasks}),
             notes=[
                 "no interval where all seeds give the same: a task with few rows is measured on all of them; with "
                 "--rows below their number every seed draws its own",
@@ -66,18 +68,25 @@ def curves_of(points: Sequence[Measured]) -> dict[str, list[Curve]]:
     return found
 
 
-def _curves(points: Sequence[Measured]) -> Iterator[dict[str, Cell]]:
+def _curves(points: Sequence[Measured], metrics: Mapping[str, TaskMetric]) -> Iterator[dict[str, Cell]]:
     for (encoder, task, arm), group in grouped(points, ("encoder", "task", "arm")).items():
         for name, curves in curves_of(group).items():
+            ends = _ends(metrics[task]) if name in PROBES else (-inf, inf)
             for layer, at_layer in enumerate(zip(*curves, strict=True)):
                 known = [value for value in at_layer if value is not None]
                 row: dict[str, Cell] = {"encoder": encoder, "task": task, "arm": arm, "score": name, "layer": layer}
                 if known:
-                    found = summarise(known)
-                    row |= {"seeds": found.count, "mean": found.mean}
-                    if found.deviation:  # seeds that measured the same rows say nothing of other rows
-                        row |= {"low": found.low, "high": found.high}
+                    found = spread(known, ends=ends)
+                    row |= {"seeds": len(known), "mean": found["mean"]}
+                    if found["deviation"]:  # seeds that measured the same rows say nothing of other rows
+                        row |= {"low": found["low"], "high": found["high"]}
                 yield row
+
+
+def _ends(metric: TaskMetric) -> tuple[float, float]:
+    """The least and the most that a probe can give: the task's metric as it is, not in points."""
+    low, high = metric.ends
+    return low / abs(metric.gain), high / abs(metric.gain)
 
 
 def _agreements(points: Sequence[Measured]) -> Iterator[dict[str, Cell]]:

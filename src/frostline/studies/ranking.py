@@ -20,6 +20,7 @@ from frostline.runner.materials import Bench
 from frostline.runner.trials import guesses
 from frostline.scores.fisher import NORMS, Norm
 from frostline.studies import Ask, Point, study
+from frostline.studies.limits import at_least
 from frostline.studies.ranking_figures import figures
 from frostline.studies.ranking_tables import ROWS, TUNING, tables
 from frostline.studies.tables import judged_split
@@ -191,8 +192,7 @@ def ranking(
         raise OptionError(
             f"study ranking: option epochs {epochs!r} must have one within the recipe's {ask.recipe.epochs}"
         )
-    if examples < 1 or heads < 1 or draws < 1:
-        raise OptionError("study ranking: needs 1 example, 1 head and 1 draw at least")
+    at_least(1, "ranking", examples=examples, heads=heads, draws=draws)
     for encoder, task in ask.pairs():
         plan = Plan.full(encoder.depth)
         have = len(task.train) if ask.rows is None else min(ask.rows, len(task.train))

@@ -12,6 +12,7 @@ from frostline.records import Plan
 from frostline.runner.statistics import correlate, summarise, summarise_correlations
 from frostline.studies import Ask, Measured, Point, study
 from frostline.studies.comparisons import correct_known, pairs_table
+from frostline.studies.limits import at_least
 from frostline.studies.quality import quality_table
 from frostline.studies.reinitialise_figures import figures
 from frostline.studies.tables import grouped, quality
@@ -208,11 +209,10 @@ def reinitialise(
     """
     if mode not in _MODES:
         raise OptionError(f"study reinitialise: option mode {mode!r}: must be one of {', '.join(_MODES)}")
+    at_least(0, "reinitialise", step=step)
     for encoder, task in ask.pairs():
         if mode in ("blocks", "preserved") and not 1 <= width <= encoder.depth:
-            raise OptionError(f"study reinitialise: width {width} must be 1..{encoder.depth}")
-        if step < 0:
-            raise OptionError(f"study reinitialise: step {step} must be 0 or more")
+            raise OptionError(f"study reinitialise: option width {width} must be 1..{encoder.depth}")
         learning_rate = ask.rate_for(encoder, rate)
         for size in _sizes(sizes, mode, len(task.train)):
             rows = min(size, len(task.train), ask.rows or size)

@@ -20,6 +20,7 @@ from frostline.score_records import numbers
 from frostline.scores import LAYER_SCORES
 from frostline.states.pooled import POOLINGS, Pooling, pooled_states
 from frostline.studies import Ask, Point, study
+from frostline.studies.limits import at_least
 from frostline.studies.robustness_figures import IMBALANCE as IMBALANCE
 from frostline.studies.robustness_figures import SCARCITY as SCARCITY
 from frostline.studies.robustness_figures import figures
@@ -183,8 +184,7 @@ def robustness(
     for pooling in poolings:
         if pooling not in POOLINGS:
             raise OptionError(f"study robustness: option states {pooling!r} must be one of {', '.join(POOLINGS)}")
-    if imbalance_rows < 0:
-        raise OptionError(f"study robustness: option imbalance_rows {imbalance_rows} must be 0 or more")
+    at_least(0, "robustness", imbalance_rows=imbalance_rows)
     for encoder, task in ask.pairs():
         if task.kind != "classification":
             raise MeasureError(f"{task.name}: study robustness needs classes, and this is {task.kind}")

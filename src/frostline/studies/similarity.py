@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 from frostline.encoder import Encoder
-from frostline.errors import OptionError
 from frostline.examples import tokenize_split
 from frostline.records import Plan, TrialResult, TrialSpec
 from frostline.runner.kinds import trial_kind, tune_for
@@ -24,6 +23,7 @@ from frostline.similarity import cka_matrix
 from frostline.states.pooled import pooled_states
 from frostline.studies import Ask, Measured, Point, study
 from frostline.studies.comparisons import correct_known
+from frostline.studies.limits import at_least
 from frostline.studies.paper_4 import PAPER_4_RECIPE, PAPER_4_TASKS
 from frostline.studies.similarity_figures import figures
 from frostline.studies.tables import grouped, is_informative, judged_split, quality, spread
@@ -283,10 +283,8 @@ def similarity(
     texts are few; `texts`, held-out rows at most; `permutations`, shuffles of the texts that say which order of
     matching layers two encoders have by chance.
     """
-    if texts < _FEWEST or permutations < 1:
-        raise OptionError(
-            f"study similarity: texts {texts} must be {_FEWEST} or more, and permutations {permutations} 1 or more"
-        )
+    at_least(_FEWEST, "similarity", texts=texts)
+    at_least(1, "similarity", permutations=permutations)
     options = {"biased": biased, "texts": texts}
     for encoder, task in ask.pairs():
         for seed in range(ask.seeds):

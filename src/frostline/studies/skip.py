@@ -20,7 +20,7 @@ from frostline.examples import Examples
 from frostline.records import Plan, TrialResult, TrialSpec
 from frostline.runner.kinds import trial_kind, tune_for
 from frostline.runner.materials import Bench
-from frostline.runner.statistics import compare_means, paired_p
+from frostline.runner.statistics import compare_means, differences, paired_p
 from frostline.runner.trials import guesses, result_of
 from frostline.studies import Ask, Measured, Point, study
 from frostline.studies.comparisons import correct_known
@@ -162,7 +162,9 @@ def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
 def _drops(point: Measured, task: Task) -> dict[Span, float]:
     """How many points each span costs."""
     whole = quality(point, task)
-    return {(first, last): whole - in_points(task, metrics) for first, last, metrics in point.result.values["spans"]}
+    spans = point.result.values["spans"]
+    lost = differences([whole] * len(spans), [in_points(task, metrics) for *_, metrics in spans])
+    return {(first, last): loss for (first, last, _), loss in zip(spans, lost, strict=True)}
 
 
 def _span_records(
@@ -192,8 +194,7 @@ def _layer_records(
             found = compare_means(rows.labels, wholes, without, task.metrics[0], groups=rows.groups, draws=DRAWS)
             seen |= {"rows_low": found.low, "rows_high": found.high}
         seen["p"] = paired_p(lost, [0.0] * len(lost))
-        more = [one - other for one, other in zip(lost, others, strict=True)]
-        yield seen | mean_with_ends("more_than_others", more)
+        yield seen | mean_with_ends("more_than_others", differences(lost, others))
 
 
 def _half_records(drops: Sequence[Mapping[Span, float]], depth: int) -> Iterator[dict[str, Cell]]:
@@ -201,14 +202,13 @@ def _half_records(drops: Sequence[Mapping[Span, float]], depth: int) -> Iterator
     for length in range(1, half + 1):
         lower = [_mean_drop(one, length, 1, half) for one in drops]
         upper = [_mean_drop(one, length, depth - half + 1, depth) for one in drops]
-        gaps = [high - low for high, low in zip(upper, lower, strict=True)]
         seen: dict[str, Cell] = {
             "length": length,
             "seeds": len(drops),
             "lower_drop": sum(lower) / len(lower),
             "upper_drop": sum(upper) / len(upper),
         }
-        yield seen | spread(gaps, name="upper_minus_lower") | {"p": paired_p(upper, lower)}
+        yield seen | spread(differences(upper, lower), name="upper_minus_lower") | {"p": paired_p(upper, lower)}
 
 
 def _mean_drop(drops: Mapping[Span, float], length: int, bottom: int, top: int) -> float:

@@ -16,6 +16,7 @@ from frostline.records import Plan
 from frostline.strategies import STRATEGIES, best_layer
 from frostline.studies import Ask, Measured, Point, study
 from frostline.studies.comparisons import pairs_table
+from frostline.studies.limits import at_least
 from frostline.studies.quality import quality_table
 from frostline.studies.released import one_pooling
 from frostline.studies.strategies_figures import figures
@@ -154,7 +155,10 @@ def _arms(given: str, depth: int) -> Sequence[str] | None:
     names = [name.strip() for name in given.split("+")]
     for name in names:
         if name not in known:
-            raise OptionError(f"study strategies: option arms: unknown {name!r}{did_you_mean(name, known)}")
+            meant = did_you_mean(name, known) or (
+                "; there are full, top-K, middle-K, random-K, down-K, up, and up to the middle"
+            )
+            raise OptionError(f"study strategies: option arms: unknown {name!r}{meant}")
     return names
 
 
@@ -195,8 +199,7 @@ def strategies(
     what of a text it looks at: the 'mean' of all tokens but the first, the 'first', 'all', or 'released', the ids above
     2 as the script has it.
     """
-    if rates < 0 or bottleneck < 0:
-        raise OptionError(f"study strategies: rates {rates} and bottleneck {bottleneck} must be 0 or more")
+    at_least(0, "strategies", rates=rates, bottleneck=bottleneck)
     chosen_methods = _methods(methods)
     for encoder, task in ask.pairs():
         wanted = _arms(arms, encoder.depth)

@@ -12,10 +12,11 @@ from frostline.errors import OptionError
 from frostline.records import Plan
 from frostline.strategies import STRATEGIES
 from frostline.studies import Ask, Measured, Point, study
-from frostline.studies.comparisons import pairs_table
+from frostline.studies.comparisons import gaps_of, paired, pairs_table
+from frostline.studies.limits import at_least
 from frostline.studies.quality import quality_table
 from frostline.studies.released import frozen_by_prefix
-from frostline.studies.tables import grouped, quality
+from frostline.studies.tables import grouped
 from frostline.table import Cell, Table, table_of
 
 _ALL = (
@@ -47,14 +48,10 @@ def _relative(ask: Ask, points: Sequence[Measured]) -> Table:
     tasks = {task.name: task for task in ask.tasks}
     records: list[Mapping[str, Cell]] = []
     for (encoder, name), group in grouped(points, ("encoder", "task")).items():
-        full = {
-            point["seed"]: quality(point, tasks[name]) for point in group if point["arm"] == "full" and point.is_done
-        }
+        full = [point for point in group if point["arm"] == "full"]
         record: dict[str, Cell] = {"encoder": encoder, "task": name, "tags": ", ".join(tasks[name].tags)}
         for (arm,), mine in grouped(group, ("arm",)).items():
-            gaps = [
-                quality(one, tasks[name]) - full[one["seed"]] for one in mine if one.is_done and one["seed"] in full
-            ]
+            gaps = gaps_of(tasks[name], paired(mine, full))
             if arm != "full":
                 record[arm] = sum(gaps) / len(gaps) if gaps else None
         records.append(record)
@@ -167,8 +164,7 @@ def surgical(
     says, 'fisher.released' as its script took it, or any other; `frozen_as_released`, freeze by the beginning of names
     as a script did, layers 11 and 12 wherever layer 2 is frozen.
     """
-    if most < 1:
-        raise OptionError(f"study surgical: option most {most}: must be 1 or more")
+    at_least(1, "surgical", most=most)
     for encoder, task in ask.pairs():
         if encoder.depth < 2:
             raise OptionError(f"study surgical: {encoder.name} has one layer, and there is nothing to choose")

@@ -11,17 +11,17 @@ import torch
 from torch import Tensor
 
 from frostline.encoder import Encoder
-from frostline.errors import OptionError
 from frostline.examples import Examples
 from frostline.head_stack import HeadStack
 from frostline.records import Plan, Recipe, TrialResult, TrialSpec
 from frostline.runner.kinds import trial_kind, tune_for
 from frostline.runner.materials import Bench
-from frostline.runner.statistics import Difference, compare_means, paired_p, summarise
+from frostline.runner.statistics import Difference, compare_means, differences, paired_p, summarise
 from frostline.runner.trials import guesses, result_of
 from frostline.states.layered import states_of_layers
 from frostline.studies import Ask, Measured, Point, study
 from frostline.studies.comparisons import both_intervals, correct, non_inferior_note
+from frostline.studies.limits import above_zero, at_least
 from frostline.studies.paper_4 import PAPER_4_RECIPE, PAPER_4_TASKS
 from frostline.studies.skip import outputs_without
 from frostline.studies.tables import (
@@ -160,7 +160,8 @@ def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
     return [
         table_of("layers", "Quality when a tuned model is read at a layer", layers, notes=[
             "UNTUNED: the tuned head reads at the layer, nothing is trained; TUNED: a fresh head on the tuned model's "
-            "states; TUNEDORIG: a fresh head on the pretrained model's",
+            "states; TUNEDORIG: a fresh head on the pretrained model's; UNTUNED at the last layer is the whole model, "
+            "which the others are compared with",
             non_inferior_note(ask.margin),
             "p: paired over seeds; p_holm: corrected for the layers of one arm",
         ]),
@@ -178,9 +179,13 @@ def _layer_records(task: Task, done: Sequence[Measured], arm: str, *, margin: fl
     for layer in range(1, done[0].spec.plan.head + 1):
         reads = [point.result.values[arm][layer - 1] for point in done]
         found = [in_points(task, one["metrics"]) for one in reads]
-        gaps = summarise([one - whole for one, whole in zip(found, wholes, strict=True)])
         seen: dict[str, Cell] = {"arm": arm, "layer": layer, "metric": task.metrics[0], "seeds": len(done)}
-        yield seen | spread_of_quality(found, task) | {
+        seen |= spread_of_quality(found, task)
+        if arm == "UNTUNED" and layer == done[0].spec.plan.head:  # the whole model itself: no comparison to count
+            yield seen
+            continue
+        gaps = summarise(differences(found, wholes))
+        yield seen | {
             "minus_full": gaps.mean, **both_intervals(gaps, _over_rows(task, done, reads), margin=margin),
             "p": paired_p(found, wholes),
         }  # fmt: skip
@@ -217,7 +222,8 @@ def _can_go(records: Sequence[Mapping[str, Cell]], arm: str, depth: int) -> int 
 
     None where it cannot be tested, with one seed.
     """
-    shown = {record["layer"]: record["non_inferior"] for record in records if record["arm"] == arm}
+    shown = {record["layer"]: record["non_inferior"] for record in records
+             if record["arm"] == arm and record["layer"] != depth}  # fmt: skip
     if None in shown.values():
         return None
     count = 0
@@ -254,10 +260,8 @@ def truncate(ask: Ask, *, rate: float = 1e-5, head_rate: float = 1e-3, head_epoc
     Options: `rate`, the learning rate for encoders of width 768, the paper's unless set; narrower ones get a higher one
     in proportion, and a rate in the recipe goes before it; `head_rate` and `head_epochs`, how fresh heads train.
     """
-    if head_epochs < 1 or not head_rate > 0:
-        raise OptionError(
-            f"study truncate: head_epochs {head_epochs} must be 1 or more, and head_rate {head_rate:g} above 0"
-        )
+    at_least(1, "truncate", head_epochs=head_epochs)
+    above_zero("truncate", head_rate=head_rate)
     for encoder, task in ask.pairs():
         learning_rate = ask.rate_for(encoder, rate)
         for seed in range(ask.seeds):
