@@ -7,7 +7,7 @@ of the held-out rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -18,6 +18,7 @@ from frostline.estimate import Estimate, from_bootstrap
 from frostline.evidence import Evidence, divide
 from frostline.states.pooled import Pooling
 from frostline.tasks.metrics import METRICS
+from frostline.tasks.resampling import judge_of
 
 FEWEST = 10  # held-out groups of rows; with fewer neither the metric nor its uncertainty means anything
 INNER_PARTS = 10  # of the rows to fit on: one of them chooses when to stop
@@ -82,22 +83,9 @@ class Predictions:
     def resampled(self, weights: Tensor) -> Tensor:
         """(replicates, layers): the same with every item counted as often as it was drawn, (replicates, items)."""
         weights = weights.masked_fill(weights.sum(1, keepdim=True) == 0, 1)  # nothing drawn: as it is
-        if self.metric in _FROM_CONFUSION:
-            return torch.stack([self._from_confusion(guesses, weights) for guesses in self.guesses], dim=1)
-        items = torch.arange(len(self.labels))
-        drawn = [items.repeat_interleave(weight) for weight in weights]
-        return torch.stack(
-            [torch.stack([_judge(self.metric, self.labels[i], guesses[i]) for i in drawn]) for guesses in self.guesses],
-            dim=1,
-        )
-
-    def _from_confusion(self, guesses: Tensor, weights: Tensor) -> Tensor:
-        classes, codes = torch.unique(torch.cat([self.labels, guesses]), return_inverse=True)
-        truth, guess = codes.chunk(2)
-        number = len(classes)
-        cells = torch.zeros(number**2, len(weights), dtype=torch.float64)
-        cells.index_add_(0, truth * number + guess, weights.T.double())
-        return _FROM_CONFUSION[self.metric](cells.T.reshape(-1, number, number), classes)
+        judge = judge_of(self.metric, self.labels.numpy(), [guesses.numpy() for guesses in self.guesses])
+        found = torch.from_numpy(judge(weights.T.double().numpy())).T
+        return found if METRICS[self.metric].higher_is_better else -found
 
 
 def predictions(evidence: Evidence, rows: Tensor, outputs: Tensor, classes: Tensor | None) -> Predictions:
@@ -165,42 +153,3 @@ def _judge(metric: str, labels: Tensor, guesses: Tensor) -> Tensor:
     judge = METRICS[metric]
     value = judge(labels.numpy(), guesses.numpy())
     return torch.tensor(value if judge.higher_is_better else -value, dtype=torch.float64)
-
-
-# The metrics that depend on counts of (label, guess) only, for many replicates at once: (replicates, labels, guesses).
-
-
-def _accuracy(cells: Tensor, classes: Tensor) -> Tensor:
-    return cells.diagonal(dim1=1, dim2=2).sum(1) / cells.sum((1, 2))
-
-
-def _f1_of_each(cells: Tensor) -> tuple[Tensor, Tensor]:
-    """(replicates, classes): F1, and whether the class occurs at all."""
-    both = cells.sum(1) + cells.sum(2)
-    return 2 * cells.diagonal(dim1=1, dim2=2) / both.clamp(min=1), both > 0
-
-
-def _macro_f1(cells: Tensor, classes: Tensor) -> Tensor:
-    value, occurs = _f1_of_each(cells)
-    return (value * occurs).sum(1) / occurs.sum(1)
-
-
-def _f1(cells: Tensor, classes: Tensor) -> Tensor:
-    return (_f1_of_each(cells)[0] * (classes == 1)).sum(1)
-
-
-def _matthews(cells: Tensor, classes: Tensor) -> Tensor:
-    total = cells.sum((1, 2))
-    truth, guess = cells.sum(2), cells.sum(1)
-    above = total * cells.diagonal(dim1=1, dim2=2).sum(1) - (truth * guess).sum(1)
-    below = ((total**2 - truth.square().sum(1)) * (total**2 - guess.square().sum(1))).sqrt()
-    return torch.where(below > 0, above / below.clamp(min=1), 0.0)
-
-
-_FROM_CONFUSION: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "accuracy": _accuracy,
-    "macro_f1": _macro_f1,
-    "f1": _f1,
-    "f1a": _f1,
-    "matthews": _matthews,
-}

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from frostline.runner.resampling import resample
 from frostline.tasks.metrics import METRICS
+from frostline.tasks.resampling import resample
 
 _DRAWS = 2000
 _ALMOST = 1 - 1e-9  # a perfect correlation is infinite on the z scale

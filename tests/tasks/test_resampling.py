@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.runner.test_statistics import two_models
 
-from frostline.runner import resampling
-from frostline.runner.resampling import resample
 from frostline.runner.statistics import compare_means, interval, ratio_interval
+from frostline.tasks import resampling
 from frostline.tasks.metrics import METRICS
+from frostline.tasks.resampling import resample
 
 CLASS_METRICS = ["accuracy", "f1", "f1a", "macro_f1", "matthews"]
 VALUE_METRICS = ["mse", "pearson", "r2", "spearman"]

@@ -42,12 +42,24 @@ def resample(
         seed: of the draws.
         draws: how many.
     """
+    judge = judge_of(metric, labels, predictions)
+    chunks = draw_counts(len(labels), groups, seed=seed, draws=draws)
+    return np.concatenate([judge(counts) for counts in chunks], axis=1)
+
+
+def judge_of(metric: str, labels: Numbers, predictions: Sequence[Numbers]) -> Judge:
+    """What gives the metric of every model for draws that hold each row so and so often, as floating point.
+
+    Args:
+        metric: a task metric.
+        labels: of the rows.
+        predictions: of every model.
+    """
     finite = all(np.isfinite(column).all() for column in (labels, *predictions))
     # What is not finite is left to the metric, which says so in its own words.
     quick = _QUICK.get(metric, _unknown) if finite else _unknown
     judge = quick(labels, predictions)
-    chunks = draw_counts(len(labels), groups, seed=seed, draws=draws)
-    return np.concatenate([_ask(metric, labels, predictions, counts, judge(counts)) for counts in chunks], axis=1)
+    return lambda counts: _ask(metric, labels, predictions, counts, judge(counts))
 
 
 def draw_counts(count: int, groups: Sequence[str] | None, *, seed: int, draws: int) -> Iterator[Numbers]:
@@ -165,22 +177,24 @@ def _divide(above: Numbers, below: Numbers) -> Numbers:
     return found
 
 
-def _from_classes(score: Callable[[Numbers, Numbers, Numbers], Numbers]) -> Quick:
+def _from_classes(score: Callable[[Numbers, Numbers, Numbers, Numbers], Numbers]) -> Quick:
     """The quick way of a metric of class numbers that depends on these alone, for each class and draw.
 
     Rows that have the label, rows of which it is said, and rows of both: (classes, draws) for the first and
-    (models, classes, draws) for the others.
+    (models, classes, draws) for the others; and the classes themselves.
     """
 
     def quick(labels: Numbers, predictions: Sequence[Numbers]) -> Judge:
-        asked, said = labels.astype(np.int64), np.array(predictions).astype(np.int64)
-        classes = 1 + max(int(asked.max()), int(said.max()))
+        both = np.stack([labels, *predictions])
+        names, numbers = np.unique(both, return_inverse=True)
+        asked, *rest = numbers.reshape(both.shape)
+        said, classes = np.array(rest), len(names)
         # Mistakes are no hits of any class: they go to a class of their own that nothing looks at.
         columns = _one_hot(np.stack([asked, *said, *np.where(said == asked, asked, classes)]), classes + 1)
 
         def judge(counts: Numbers) -> Numbers:
             sums = (columns @ counts).reshape(-1, classes + 1, counts.shape[1])[:, :classes]
-            return score(sums[0], sums[1 : 1 + len(said)], sums[1 + len(said) :])
+            return score(sums[0], sums[1 : 1 + len(said)], sums[1 + len(said) :], names)
 
         return judge
 
@@ -196,17 +210,17 @@ def _one_hot(numbers: Numbers, classes: int) -> Any:
     return csr_array((np.ones(numbers.size), places), shape=(len(numbers) * classes, numbers.shape[1]))
 
 
-def _accuracy(asked: Numbers, said: Numbers, hits: Numbers) -> Numbers:
+def _accuracy(asked: Numbers, said: Numbers, hits: Numbers, names: Numbers) -> Numbers:
     found: Numbers = hits.sum(1) / asked.sum(0)
     return found
 
 
-def _f1(asked: Numbers, said: Numbers, hits: Numbers) -> Numbers:
-    found: Numbers = _f1s(asked, said, hits)[:, 1:2].sum(1)  # 0 where there is no second class
+def _f1(asked: Numbers, said: Numbers, hits: Numbers, names: Numbers) -> Numbers:
+    found: Numbers = _f1s(asked, said, hits)[:, names == 1].sum(1)  # 0 where there is no class 1
     return found
 
 
-def _macro_f1(asked: Numbers, said: Numbers, hits: Numbers) -> Numbers:
+def _macro_f1(asked: Numbers, said: Numbers, hits: Numbers, names: Numbers) -> Numbers:
     found: Numbers = _f1s(asked, said, hits).sum(1) / (asked + said > 0).sum(1)
     return found
 
@@ -217,7 +231,7 @@ def _f1s(asked: Numbers, said: Numbers, hits: Numbers) -> Numbers:
     return found
 
 
-def _matthews(asked: Numbers, said: Numbers, hits: Numbers) -> Numbers:
+def _matthews(asked: Numbers, said: Numbers, hits: Numbers, names: Numbers) -> Numbers:
     count = asked.sum(0)
     spread = (count**2 - (asked**2).sum(0)) * (count**2 - (said**2).sum(1))
     together = hits.sum(1) * count - (asked * said).sum(1)
