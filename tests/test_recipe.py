@@ -53,6 +53,8 @@ def test_a_recipe_that_cannot_be_is_one_line(options, message):
         (Plan.span(15, 24, 24), (1e-6, 3e-6, 1e-5, 3e-5)),
         (Plan.span(12, 14, 14), (8e-6, 1e-5, 2e-5, 3e-5, 5e-5)),
         (Plan.span(12, 14, 24), (8e-6, 1e-5, 2e-5, 3e-5, 5e-5)),
+        (Plan(layers=(1, 12, 24), head=24), (8e-6, 1e-5, 2e-5, 3e-5, 5e-5)),  # at random: not the whole encoder
+        (Plan(layers=(1, 9, 12, 24), head=24), (8e-6, 1e-5, 2e-5, 3e-5, 5e-5)),
         (Plan(layers=tuple(range(1, 25)), head=24, method="houlsby"), (1e-5, 3e-5, 1e-4)),
         (Plan(layers=(23, 24), head=24, method="houlsby"), (3e-5, 1e-4, 3e-4)),
         (Plan(layers=tuple(range(1, 15)), head=14, method="houlsby"), (1e-5, 3e-5, 1e-4)),

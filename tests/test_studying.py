@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import fcntl
 import json
 import random
@@ -21,12 +22,15 @@ from tests.studies.made_up import MadeUp
 from tests.studies.study_tools import run_quickly, save_tiny
 
 from frostline import study_run
+from frostline.checkpoint import load_encoder
 from frostline.errors import OptionError, UserError
 from frostline.records import Recipe, TrialResult
 from frostline.results import read_tables, read_trials, unfinished, write_trials
 from frostline.runner.executors import Here
 from frostline.runner.materials import Bench
 from frostline.runner.store import Store
+from frostline.studies import Ask
+from frostline.studies.tables import notes_on_all
 from frostline.study_folder import agree
 from frostline.studying import study
 from frostline.tasks import load_task
@@ -45,7 +49,7 @@ def test_the_folder_holds_the_specification_trials_tables_and_where_it_comes_fro
     assert (asked["study"], asked["seeds"], asked["options"]["step"]) == ("freeze", 2, 3)
     about = json.loads((found.folder / "frostline.json").read_text())
     assert (about["kind"], about["threads"]) == ("study", 1)  # those of a trial, whatever this process has
-    assert "seed" not in about  # there are two
+    assert about["seeds"] == 2
     assert [table.name for table in read_tables(found.folder)] == ["quality", "share", "mean_share", "parameters"]
     assert tuple(read_tables(found.folder)) == found.tables
     assert len(read_trials(found.folder).rows) == len({point.spec.id for point in found.points})
@@ -91,18 +95,6 @@ def test_a_finished_study_takes_more_seeds_and_runs_only_those(tmp_path):
         run_quickly("freeze", tmp_path, executor=MadeUp)
 
 
-def test_seeds_that_are_given_in_place_of_the_papers_are_more_of_them_too(tmp_path):
-    asked = {"study": "reinitialise", "encoders": {}, "tasks": {}, "seeds": 3, "options": {}, "given": [],
-             "recipe": Recipe().to_json(), "protocol": "held-out", "device": "cpu"}  # fmt: skip
-    agree(tmp_path, asked, defaults={}, aside={})
-    with Store(tmp_path / "store.sqlite") as store:
-        store.put(numbered(1), RESULT)
-    with pytest.raises(OptionError, match=r"given \[\] there"):
-        agree(tmp_path, {**asked, "seeds": 5, "given": ["epochs", "seeds"]}, defaults={}, aside={})
-    agree(tmp_path, {**asked, "seeds": 5, "given": ["seeds"]}, defaults={}, aside={})
-    assert json.loads((tmp_path / "study.json").read_text())["seeds"] == 5
-
-
 def test_a_folder_with_another_study_is_refused_by_its_name(finished):
     found, folder = finished
     with pytest.raises(OptionError) as error:
@@ -125,20 +117,44 @@ def test_a_folder_from_before_there_was_an_option_can_be_gone_on_with(finished):
         place.write_text(before)
 
 
+def asked_in(folder, **asked):
+    """Ask for a study in a folder, in which there is a trial from then on."""
+    usual = {"study": "reinitialise", "encoders": {}, "tasks": {}, "seeds": 3, "options": {}, "given": [],
+             "recipe": Recipe().to_json(), "protocol": "held-out", "device": "cpu"}  # fmt: skip
+    varies, only_looks = asked.pop("varies", ("epochs", "seeds")), asked.pop("only_looks", False)
+    agree(folder, usual | asked, defaults={}, aside={}, varies=varies, only_looks=only_looks)
+    with Store(folder / "store.sqlite") as store:
+        store.put(numbered(1), RESULT)
+    return json.loads((folder / "study.json").read_text())["seeds"]
+
+
 def test_what_papers_vary_unless_it_is_given_is_part_of_the_specification(tmp_path):
     """As many seeds as are usual are other trials where they are given: papers have more of them for few rows."""
-    asked = {"study": "reinitialise", "encoders": {}, "tasks": {}, "seeds": 3, "options": {},
-             "recipe": Recipe().to_json()}  # fmt: skip
-    asked |= {"protocol": "held-out", "device": "cpu"}
-    before = {**asked, "given": []}
-    place = tmp_path / "study"
-    place.mkdir()
-    agree(place, before, defaults={}, aside={})
-    with Store(place / "store.sqlite") as store:
-        store.put(numbered(1), RESULT)
-    agree(place, before, defaults={}, aside={})
-    with pytest.raises(OptionError, match=r'given \[\] there, \["seeds"\] here'):
-        agree(place, {**asked, "given": ["seeds"]}, defaults={}, aside={})
+    asked_in(tmp_path)
+    asked_in(tmp_path)
+    for seeds in (3, 5):  # five can be fewer than the paper has
+        with pytest.raises(OptionError, match=r'given \[\] there, \["seeds"\] here'):
+            asked_in(tmp_path, seeds=seeds, given=["seeds"])
+
+
+def test_where_papers_vary_nothing_it_does_not_matter_what_is_given(tmp_path):
+    assert asked_in(tmp_path, given=["seeds"], varies=()) == 3  # by an older version, say
+    assert asked_in(tmp_path, varies=()) == 3
+    assert asked_in(tmp_path, seeds=5, varies=()) == 5
+
+
+def test_more_seeds_are_no_cover_for_another_number_of_epochs(tmp_path):
+    asked_in(tmp_path, given=["epochs"])
+    with pytest.raises(OptionError, match=r'given \["epochs"\] there, \["seeds"\] here'):
+        asked_in(tmp_path, seeds=5, given=["seeds"])
+
+
+def test_a_dry_run_leaves_what_was_asked_as_it_is(tmp_path):
+    asked_in(tmp_path, given=["seeds"])
+    assert asked_in(tmp_path, seeds=5, given=["seeds"], only_looks=True) == 3
+    with pytest.raises(OptionError, match="seeds 3 there, 2 here"):
+        asked_in(tmp_path, seeds=2, given=["seeds"], only_looks=True)
+    assert asked_in(tmp_path, seeds=5, given=["seeds"]) == 5
 
 
 def test_a_study_that_was_refused_before_its_first_trial_does_not_block_its_folder(tmp_path):
@@ -188,26 +204,19 @@ def test_a_folder_with_something_else_in_it_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("content", ["{", "[1]", "null", "{}", '{"study": 4}'])
-def test_a_damaged_specification_is_one_line_and_its_advice_works(finished, tmp_path, content):
+def test_a_damaged_specification_is_one_line(finished, tmp_path, content):
     _, folder = finished
     (tmp_path / "freeze").mkdir()
     (tmp_path / "freeze" / "study.json").write_text(content)
     given = {"encoders": [str(folder / "tiny")], "tasks": [str(folder / "letters.csv")]}
-    with Store(tmp_path / "freeze" / "store.sqlite") as store:
-        store.put(numbered(1), RESULT)
-    with pytest.raises(UserError, match=r"study\.json: is damaged \(.*\); remove this file") as error:
+    said = r"study\.json: is damaged \(.*\); put a copy of it back, or give another --output"
+    with pytest.raises(UserError, match=said) as error:
         run_quickly("freeze", tmp_path, **given)
     assert "\n" not in str(error.value)
-    (tmp_path / "freeze" / "study.json").unlink()
-    run_quickly("freeze", tmp_path, **given, executor=MadeUp)
-    with Store(tmp_path / "freeze" / "store.sqlite", for_reading=True) as store:
-        assert store.get(numbered(1)) == RESULT
 
 
-def test_a_runs_folder_is_no_studys(finished, tmp_path):
-    """It has trials, too."""
-    (tmp_path / "freeze").mkdir()
-    (tmp_path / "freeze" / "run.json").write_text("{}")
+def test_trials_without_what_was_asked_are_no_studys_folder(tmp_path):
+    """A run's folder has trials, too, and one study's must not become another's."""
     with Store(tmp_path / "freeze" / "store.sqlite") as store:
         store.put(numbered(1), RESULT)
     with pytest.raises(OptionError, match="is no study's folder, and not empty"):
@@ -260,6 +269,11 @@ def test_the_same_task_or_encoder_twice_is_refused(finished):
         run_quickly("freeze", folder, tasks=[str(folder / "letters.csv")] * 2)
     with pytest.raises(OptionError, match="there are two of that name"):
         run_quickly("freeze", folder, encoders=[str(folder / "tiny")] * 2)
+    one = load_encoder(folder / "tiny")
+    other = copy.copy(one)
+    other.revision = "another one"
+    with pytest.raises(OptionError, match="there are two of that name"):
+        run_quickly("freeze", folder, encoders=[one, other])
 
 
 class Failing:
@@ -346,6 +360,18 @@ def test_the_paper_protocol_is_labelled_optimistic(finished, tmp_path):
         run_quickly("freeze", tmp_path, protocol="paper", **{**given, "tasks": [load_task(given["tasks"][0])]})
     for point in found.points:
         assert point.result.metrics["validation"] == point.result.metrics["test"]
+
+
+def test_trials_of_two_versions_are_said_in_every_table(finished):
+    found, folder = finished
+    task = load_task(folder / "letters.csv")
+    ask = Ask(encoders=(), tasks=(task,), seeds=2, rows=None, recipe=Recipe(), known=None, scores=None)
+    assert not [note for note in notes_on_all(ask, found.points) if "were run with" in note]
+    first, *others = found.points
+    newer = replace(first.result, versions={**first.result.versions, "torch": "99.0"})
+    said = [note for note in notes_on_all(ask, [replace(first, result=newer), *others]) if "were run with" in note]
+    was = first.result.versions["torch"]
+    assert said == [f"trials were run with torch {was} and 99.0: they may differ by more than was asked for"]
 
 
 def test_few_test_rows_are_said_in_every_table(finished):
@@ -460,6 +486,8 @@ def test_a_study_that_was_stopped_says_how_far_it_is(finished, tmp_path):
         run_quickly("freeze", tmp_path, executor=Stopped, seeds=4)
     said = "this study is not finished: 8 of 12 trials are done; the tables are from before"
     assert unfinished(tmp_path / "freeze") == f"{said}{again}"
+    (tmp_path / "freeze" / "progress.json").unlink()  # stopped before the first of the trials that are missing
+    assert unfinished(tmp_path / "freeze") == f"this study is not finished; the tables are from before{again}"
 
 
 # Kills ---------------------------------------------------------------------------------------------------------------
@@ -593,3 +621,10 @@ def test_an_option_that_cannot_be_is_blamed_alone(tmp_path, name, options, messa
     with pytest.raises(OptionError) as error:
         run_quickly(name, tmp_path, layers=3, options=options)
     assert message in str(error.value)
+
+
+def test_an_option_that_names_the_same_thing_twice_does_not_double_the_seeds(tmp_path):
+    once = run_quickly("reinitialise", tmp_path, layers=2, executor=MadeUp, options={"sizes": "40"})
+    twice = run_quickly("reinitialise", tmp_path, executor=MadeUp, options={"sizes": "40+40"}, output=tmp_path / "two")
+    assert len(once.points) == len(twice.points)
+    assert once.tables == twice.tables

@@ -81,7 +81,7 @@ def _fill(building: Path, tuned: Tuned, files: Mapping[str, Any], moved: Iterabl
     _write_lines(building / "predictions.jsonl", _predictions(tuned))
     for path in moved:
         path.replace(building / path.name)
-    folders.write(building, kind=kind, files=written, seed=tuned.recipe.seed)
+    folders.write(building, kind=kind, files=written, made_with={"seed": tuned.recipe.seed})
 
 
 def is_stock(tunable: Tunable) -> bool:

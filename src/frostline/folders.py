@@ -64,17 +64,14 @@ def check_output(folder: Path, *, overwrite: bool, resume: bool, is_run: bool = 
         raise OptionError(f"{folder}: holds an earlier result; say --overwrite to replace it, or give another folder")
 
 
-def write(
-    folder: Path, *, kind: str, files: Mapping[str, Any], seed: int | None = None, threads: int | None = None
-) -> None:
+def write(folder: Path, *, kind: str, files: Mapping[str, Any], made_with: Mapping[str, Any]) -> None:
     """Write JSON files into the folder, and `frostline.json`, which says what they are and where they come from.
 
     Args:
         folder: to write to.
         kind: of result.
         files: by name, as plain JSON values.
-        seed: that it was made with; None where there are several.
-        threads: that it was made with; None for those of this process.
+        made_with: what else there is to say, such as the seed; and the threads, where they are not this process's.
     """
     import torch
 
@@ -83,8 +80,8 @@ def write(
         "format": FORMAT_VERSION,
         "command": command(),
         "versions": versions(),
-        **({} if seed is None else {"seed": seed}),
-        "threads": threads or torch.get_num_threads(),
+        "threads": torch.get_num_threads(),
+        **made_with,
     }
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in {**files, "frostline.json": about}.items():

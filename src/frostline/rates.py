@@ -46,9 +46,10 @@ def paper_rates(plan: Plan, depth: int) -> tuple[float, ...]:
         depth: of the whole encoder.
     """
     bottom, top = (plan.layers[0], plan.layers[-1]) if plan.layers else (0, 0)
-    is_whole = (bottom, top) == (1, depth)
-    is_lower_part = bottom == 1 and top == plan.head < depth
-    is_upper_part = top == plan.head == depth and len(plan.layers) > _FEW
+    in_a_row = len(plan.layers) == top - bottom + 1  # what is drawn at random is none of the paper's triples
+    is_whole = in_a_row and (bottom, top) == (1, depth)
+    is_lower_part = in_a_row and bottom == 1 and top == plan.head < depth
+    is_upper_part = in_a_row and top == plan.head == depth and len(plan.layers) > _FEW
     if plan.method in _ADAPTED:
         return (1e-5, 3e-5, 1e-4) if is_whole or is_lower_part or is_upper_part else (3e-5, 1e-4, 3e-4)
     if is_whole:

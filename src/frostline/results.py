@@ -48,10 +48,21 @@ def unfinished(folder: Path) -> str | None:
         far = f": {found['done']} of {found['total']} trials are done"
     except (OSError, ValueError, KeyError, TypeError):
         far = ""
-    if not far and (folder / TABLES).is_file():
+    if not far and (folder / TABLES).is_file() and not _has_been_asked_for_more(folder):
         return None
     older = "; the tables are from before" if (folder / TABLES).is_file() else ""
     return f"this study is not finished{far}{older}; the same `frostline study` command goes on with it"
+
+
+def _has_been_asked_for_more(folder: Path) -> bool:
+    """Whether the tables of a study are of fewer seeds than it has been asked for since."""
+    try:
+        asked, made = (
+            json.loads((folder / name).read_text(encoding="utf-8")) for name in (SPECIFICATION, "frostline.json")
+        )
+        return bool(asked["seeds"] != made.get("seeds", asked["seeds"]))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return False
 
 
 def write_trials(folder: Path, path: Path) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +15,14 @@ from frostline.records import Recipe
 from frostline.results import SPECIFICATION, STORE
 from frostline.runner.store import Store
 
-_LOCK, _RUN = ".lock", "run.json"
+_LOCK = ".lock"
 
 
 def check_folder(folder: Path) -> None:
     """Refuse what is no study's folder, and not empty."""
     if folder.exists() and not folder.is_dir():
         raise OptionError(f"{folder}: is a file; give another --output")
-    has_trials = (folder / STORE).exists() and not (folder / _RUN).exists()  # of a study, whatever became of the rest
-    is_study = not folder.exists() or (folder / SPECIFICATION).exists() or has_trials
+    is_study = (folder / SPECIFICATION).exists() or not folder.exists()
     # Names with a dot are a lock's, or a file's that was being written when a study was killed.
     if not is_study and any(not one.name.startswith(".") for one in folder.iterdir()):
         raise OptionError(f"{folder}: is no study's folder, and not empty; give another --output")
@@ -45,7 +44,15 @@ def claimed(folder: Path) -> Iterator[None]:
         yield
 
 
-def agree(folder: Path, mine: Mapping[str, Any], *, defaults: Mapping[str, Any], aside: Mapping[str, Any]) -> None:
+def agree(
+    folder: Path,
+    mine: Mapping[str, Any],
+    *,
+    defaults: Mapping[str, Any],
+    aside: Mapping[str, Any],
+    varies: Collection[str] = (),
+    only_looks: bool = False,
+) -> None:
     """Take down what is asked, or refuse a folder in which something else was.
 
     More seeds are not something else: the trials that there are belong to them.
@@ -55,6 +62,8 @@ def agree(folder: Path, mine: Mapping[str, Any], *, defaults: Mapping[str, Any],
         mine: what is asked now.
         defaults: of the study's options.
         aside: what is taken down with it and may differ.
+        varies: what the paper varies with the case, unless it is given.
+        only_looks: leave a folder with trials as it is, whatever is asked.
     """
     place = folder / SPECIFICATION
     if place.exists():
@@ -66,6 +75,7 @@ def agree(folder: Path, mine: Mapping[str, Any], *, defaults: Mapping[str, Any],
         theirs["recipe"] = {**Recipe().to_json(), **theirs.get("recipe", {})}
         for later in ("given", "protocol", "device"):
             theirs.setdefault(later, mine[later])
+        theirs["given"] = sorted({*theirs["given"]} & {*varies})  # where the paper does not, it does not matter
         if sorted(theirs.get("encoders", {}).values()) == sorted(mine["encoders"].values()):
             theirs["encoders"] = mine["encoders"]  # the same ones, by whatever path
         differences = _differences(theirs, mine)
@@ -74,7 +84,7 @@ def agree(folder: Path, mine: Mapping[str, Any], *, defaults: Mapping[str, Any],
                 f"{folder}: holds a study with another specification: {'; '.join(differences)}; "
                 "give the same, or another --output"
             )
-        if not differences:
+        if not differences or (only_looks and _has_trials(folder)):
             return
     folders.write_json(place, {**mine, **aside})
 
@@ -86,19 +96,14 @@ def _read(place: Path) -> dict[str, Any]:
             raise ValueError("it names no study")
         return found
     except (ValueError, TypeError) as error:
-        raise UserError(
-            f"{place}: is damaged ({error}); remove this file, and the same command goes on with the trials beside it"
-        ) from None
+        raise UserError(f"{place}: is damaged ({error}); put a copy of it back, or give another --output") from None
 
 
 def _has_more_seeds(theirs: Mapping[str, Any], mine: Mapping[str, Any]) -> bool:
     """Whether the same is asked for with more seeds."""
     if not isinstance(theirs.get("seeds"), int) or mine["seeds"] <= theirs["seeds"]:
         return False
-    same = {"seeds": mine["seeds"]}
-    if set(mine["given"]) - set(theirs["given"]) == {"seeds"}:  # in place of the paper's number
-        same["given"] = mine["given"]
-    return not _differences({**theirs, **same}, mine)
+    return not _differences({**theirs, "seeds": mine["seeds"]}, mine)
 
 
 def _has_trials(folder: Path) -> bool:

@@ -8,7 +8,7 @@ import os
 import shutil
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,6 @@ from frostline.tuning import use_threads
 from frostline.workshop import Report, Workshop
 
 TABLES, SCORES, TRIALS = "tables", "scores", "trials"
-_PAPERS = {"seeds", "epochs"}  # those that papers vary with the encoder or the rows, unless they are given
 Progress = Callable[[int, int, TrialSpec | None, TrialResult | None], None]  # done, of how many, which, its result
 
 
@@ -94,7 +93,7 @@ class StudyRun:
             "rows": self.rows,
             "options": dict(self.options),
             "recipe": self.recipe.to_json(),
-            "given": sorted(self.given & _PAPERS),
+            "given": sorted(self.given & self.study.varies),
             "protocol": "paper" if any(map(is_optimistic, self.tasks)) else "held-out",
             "device": self.device,
         }
@@ -115,7 +114,7 @@ class StudyRun:
             )
             retried: set[str] = set()
             while True:
-                points = list(self.study.trials(ask, **self.options))
+                points = _without_twins(self.study.trials(ask, **self.options))
                 specs = {point.spec.id: point.spec for point in points}
                 missing = [
                     spec for name, spec in specs.items()
@@ -209,7 +208,16 @@ class StudyRun:
         for table in tables:
             folders.write_text(place / f"{table.name}.csv", table.to_csv())
         made = {TABLES_FILE: [table.to_json() for table in tables]}
-        folders.write(self.folder, kind="study", files=made, threads=self.recipe.threads)
+        made_with = {"seeds": self.seeds, "threads": self.recipe.threads}
+        folders.write(self.folder, kind="study", files=made, made_with=made_with)
+
+
+def _without_twins(points: Iterable[Point]) -> list[Point]:
+    """Each once: an option that names the same thing twice must not make two seeds of one."""
+    found: dict[str, Point] = {}
+    for point in points:
+        found.setdefault(json.dumps([point.spec.id, point.labels], sort_keys=True, default=str), point)
+    return list(found.values())
 
 
 def _is_missing(known: TrialResult | None, *, retry_failed: bool) -> bool:

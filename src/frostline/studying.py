@@ -105,7 +105,8 @@ def study(
             if "guessed" in note:
                 tell(f"{task.name}: {note}")
     loaded = [one if isinstance(one, Encoder) else load_encoder(one, device=device) for one in encoders]
-    _refuse_twins([encoder.revision for encoder in loaded], "encoder")
+    for names in ([encoder.revision for encoder in loaded], [encoder.name for encoder in loaded]):
+        _refuse_twins(names, "encoder")  # tables tell them apart by their names
     materials = Materials(
         encoders={one.revision: _source(given, one) for given, one in zip(encoders, loaded, strict=True)},
         tasks={task.fingerprint: task for task in loaded_tasks},
@@ -144,7 +145,14 @@ def study(
     families = {encoder.name: encoder.family.name for encoder in loaded}  # for the colours of figures
     with claimed(folder), contextlib.closing(runs):
         going = replace(going, device=getattr(runs, "device", device))  # where trials really run
-        agree(folder, going.specification(), defaults=chosen.defaults, aside={"families": families})
+        agree(
+            folder,
+            going.specification(),
+            defaults=chosen.defaults,
+            aside={"families": families},
+            varies=chosen.varies,
+            only_looks=dry_run,
+        )
         return going.all(runs, retry_failed=retry_failed)
 
 

@@ -279,7 +279,8 @@ def test_holms_correction_keeps_the_chance_of_any_false_alarm_at_5_percent():
 def test_correlations_are_scipys_and_leave_undefined_pairs_out(ranks):
     from scipy import stats
 
-    one, other = [1.0, 2.0, 4.0, 3.0, 9.0], [1.0, 3.0, 2.0, 5.0, 7.0]
+    one = [1.0, 2.0, 4.0, 3.0, 9.0, 8.0, 7.0, 11.0, 10.0]
+    other = [1.0, 3.0, 2.0, 5.0, 7.0, 4.0, 9.0, 8.0, 12.0]
     expected = (stats.spearmanr if ranks else stats.pearsonr)(one, other)
     assert correlate([*one, None, 5.0], [*other, 1.0, None], ranks=ranks) == pytest.approx(tuple(expected))
 

@@ -59,3 +59,15 @@ def test_a_class_too_small_to_divide_is_undefined():
     labels = torch.tensor([0] * 20 + [1] * 5)
     states = torch.randn(25, 4, dtype=torch.float64)
     assert crossfitted(states, labels, torch.arange(25) % 3).isnan()
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_noise_is_undefined_or_large_but_never_what_rounding_leaves_on_the_empty_axis(classes):
+    """Where the true axis comes out negative, the empty one must not take its place: that gave 1e15 and more."""
+    labels = torch.arange(120) % classes
+    found = []
+    for seed in range(200):
+        states = torch.randn(120, 64, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+        found.append(crossfitted(states, labels, divide(labels, torch.arange(120), 3, seed=seed)).item())
+    assert np.isnan(found).sum() > 50
+    assert np.nanmax(found) < 1e7

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from math import inf
 from pathlib import Path
 from typing import Any
 
+from scipy import stats
 from tests.race_tools import write_rows
 from tests.tiny import tiny_model, tiny_tokenizer
 
@@ -45,6 +47,13 @@ def run_quickly(name: str, folder: Path, *, rows: int = 120, layers: int | None 
         "estimate": False,
     }
     return study(name, **(given | more))
+
+
+def spearman_of_all_orders(one: Any, other: Any) -> Any:
+    """Scipy's correlation of ranks and the share of all orders that are as far from 0, which few pairs need."""
+    return stats.permutation_test(
+        (one,), lambda values: stats.spearmanr(values, other).statistic, permutation_type="pairings", n_resamples=inf
+    )
 
 
 class Nothing:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import inspect
 import json
+import sys
 
 import pytest
 from tests.race_tools import write_rows
@@ -86,7 +87,7 @@ def test_its_tasks_are_presets(name):
         ("permute", "orders", 0),
         ("permute", "size", -1),
         ("truncate", "head_epochs", 0),
-        ("probing", "probe_rate", -1.0),
+        ("probing", "probe_rate", -1),
         ("probing", "scores", "variability,rnak"),
         ("probing", "examples", 1),
         ("probing", "states", "middle"),
@@ -123,3 +124,12 @@ def test_its_options_are_checked(name):
         STUDIES[name].options({"nonsense": 1})
     parameters = inspect.signature(STUDIES[name].trials).parameters
     assert set(STUDIES[name].defaults) == {key for key, one in parameters.items() if one.kind is one.KEYWORD_ONLY}
+
+
+@pytest.mark.parametrize("name", STUDIES.names())
+def test_it_says_what_its_paper_varies_unless_it_is_given(name):
+    """What depends on it is part of the specification."""
+    study = STUDIES[name]
+    source = inspect.getsource(sys.modules[study.trials.__module__])
+    found = {what for what, sign in (("epochs", "ask.epochs("), ("seeds", "in ask.given")) if sign in source}
+    assert study.varies == found

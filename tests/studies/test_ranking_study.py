@@ -259,7 +259,7 @@ def test_values_and_choices_are_ranked_too(tmp_path, kind):
         ({"epochs": "7,9"}, "option epochs '7,9' must have one within the recipe's 1"),
         ({"epochs": "two"}, "option epochs 'two' must be whole numbers from 0"),
         ({"rows": "0,5"}, "option rows '0,5' must be whole numbers from 1"),
-        ({"heads": 0}, "1 head"),
+        ({"heads": 0}, "option heads 0 must be 1 or more"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(tmp_path, options, says):

@@ -130,6 +130,12 @@ def test_rows_are_held_out_ones_and_the_same_for_every_seed(task):
     assert held_out(task, 10_000) == task.test
 
 
+def test_a_question_is_as_many_texts_as_it_has_choices(shared):
+    questions = load_task("super_glue/copa", data_dir=shared / "glue")
+    assert len(held_out(questions, 8)) == 4
+    assert len(held_out(questions, 1)) == 1
+
+
 def test_block_contrast_finds_two_blocks():
     matrix = [[1.0, 0.9, 0.2, 0.1], [0.9, 1.0, 0.3, 0.2], [0.2, 0.3, 1.0, 0.7], [0.1, 0.2, 0.7, 1.0]]
     contrast, top = block_contrast(matrix)

@@ -135,7 +135,7 @@ def command(
             progress=tell,
         )
     if save is not None:
-        folders.write(save, kind="measurement", files={"scores.json": found.to_json()}, seed=seed)
+        folders.write(save, kind="measurement", files={"scores.json": found.to_json()}, made_with={"seed": seed})
     if as_json:
         screen.print_json(found.to_json())
     else:

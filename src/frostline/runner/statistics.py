@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from frostline.rank_correlation import rank_correlation
 from frostline.tasks.metrics import METRICS
 from frostline.tasks.resampling import resample
 
@@ -249,15 +250,19 @@ def correlate(
 ) -> tuple[float, float]:
     """The correlation of two rows of numbers and its two-sided p-value, (nan, nan) where it is undefined.
 
+    The p-value is Student's t for Pearson's, and exact for Spearman's of at most 8 pairs.
+
     Args:
         one: numbers; where either is None, the pair is left out.
         other: numbers.
         ranks: Spearman's in place of Pearson's.
     """
-    from scipy.stats import pearsonr, spearmanr
+    from scipy.stats import pearsonr
 
     pairs = np.array([pair for pair in zip(one, other, strict=True) if None not in pair], dtype=np.float64)
     if len(pairs) < 3 or len(set(pairs[:, 0])) < 2 or len(set(pairs[:, 1])) < 2:
         return float("nan"), float("nan")
-    found = spearmanr(*pairs.T) if ranks else pearsonr(*pairs.T)
+    if ranks:
+        return rank_correlation(*pairs.T)
+    found = pearsonr(*pairs.T)
     return float(found.statistic), float(found.pvalue)

@@ -143,13 +143,22 @@ def crossfitted(states: Tensor, labels: Tensor, thirds: Tensor) -> Tensor:
         (one, _), (two, _), (_, within) = (known[(role + shift) % 3] for shift in range(3))
         gram += one @ two.T / 3
         spread += _bilinear(one, two, within) / 3
-    gram, spread = (gram + gram.T) / 2, (spread + spread.T) / 2
+    # Centred means add up to zero: one axis is empty, and what rounding leaves on it must not be taken for another.
+    basis = _contrasts(classes)
+    gram, spread = (basis.T @ (one + one.T) @ basis / 2 for one in (gram, spread))
     values, axes = torch.linalg.eigh(gram)
-    values, axes = values[1:], axes[:, 1:]  # centred means add up to zero: one axis is empty
-    if bool((values <= 0).any()):
+    total = (states - states.mean(0)).square().sum(1).mean()
+    if bool((values <= _SMALLEST**2 * total).any()):
         return states.new_tensor(_NAN)
     value: Tensor = ((axes.T @ spread @ axes).diag() / values.square()).sum()
     return value if bool(value > 0) else states.new_tensor(_NAN)
+
+
+def _contrasts(classes: int) -> Tensor:
+    """(classes, classes - 1): orthonormal axes of what adds up to zero over classes."""
+    centred = torch.eye(classes, dtype=torch.float64)[:, 1:] - 1 / classes
+    basis: Tensor = torch.linalg.qr(centred).Q
+    return basis
 
 
 def _part(states: Tensor, label: Tensor, classes: int) -> tuple[Tensor, Tensor] | None:

@@ -185,6 +185,7 @@ class Study:
         tasks: the presets it takes unless told otherwise.
         seeds: how many, as in the paper.
         recipe: how the paper trains.
+        varies: what of 'seeds' and 'epochs' the paper varies with the encoder or the rows, unless it is given.
         defaults: its options and what they are unless set.
         quick: options of a first look.
         quick_seeds: how many then.
@@ -202,6 +203,7 @@ class Study:
     tasks: tuple[str, ...]
     seeds: int
     recipe: Mapping[str, Any]
+    varies: frozenset[str]
     defaults: Mapping[str, Value]
     quick: Mapping[str, Value]
     quick_seeds: int
@@ -232,6 +234,7 @@ def study(
     tasks: Iterable[str] = ("glue/sst2", "glue/cola", "glue/mrpc"),
     seeds: int = 5,
     recipe: Mapping[str, Any] | None = None,
+    varies: Iterable[str] = (),
     quick: Mapping[str, Value] | None = None,
     quick_seeds: int = 2,
     quick_recipe: Mapping[str, Any] | None = None,
@@ -256,6 +259,7 @@ def study(
             tasks=tuple(tasks),
             seeds=seeds,
             recipe=recipe or {},
+            varies=frozenset(varies),
             defaults=options,
             quick=quick or {},
             quick_seeds=quick_seeds,

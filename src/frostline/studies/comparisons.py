@@ -71,7 +71,8 @@ def non_inferior_note(margin: float) -> str:
     """What the column of that name says."""
     return (
         f"non_inferior: both 95% intervals of the difference, over seeds by Student's t and over test rows by a paired "
-        f"bootstrap, lie above -{margin:g} point{'' if margin == 1 else 's'}"
+        f"bootstrap, lie above -{margin:g} point{'' if margin == 1 else 's'}; where the difference is the same under "
+        "all seeds, the first has no width and p is undefined"
     )
 
 

@@ -153,6 +153,7 @@ def _parameters(ask: Ask) -> Table:
     tasks=("glue/cola", "glue/sst2", "glue/mrpc", "glue/stsb"),
     seeds=5,
     recipe={"batch": 16, "epochs": 3},
+    varies=("epochs",),
     quick={"rates": 1, "step": 3},
     quick_seeds=2,
 )
@@ -160,9 +161,10 @@ def freeze(ask: Ask, *, rates: int = 5, step: int = 1, frozen_as_released: bool 
     """How many of the lower layers can stay frozen before quality drops?
 
     The embeddings and the first N layers stay as pretrained, for N = 0 and N from half of the layers to all of them.
-    The learning rate is the one that suits full fine-tuning best on validation. The operating point is the largest N
-    with which every task keeps 90% of full fine-tuning's quality. RoBERTa trains 10 epochs, as in the paper, others 3.
-    The tasks are those that the paper has for all its encoders; for BERT-base it has the rest of GLUE too, but WNLI.
+    The learning rate is the one that suits full fine-tuning best on validation, chosen for every seed by itself. The
+    operating point is the largest N with which every task keeps 90% of full fine-tuning's quality. RoBERTa trains 10
+    epochs, as in the paper, others 3. The tasks are those that the paper has for all its encoders; for BERT-base it has
+    the rest of GLUE too, but WNLI.
 
     Options: `rates`, how many of the paper's learning rates are tried, the highest first; they are for encoders of
     width 768, and narrower ones get higher ones in proportion; `step`, from one N to the next; `frozen_as_released`,

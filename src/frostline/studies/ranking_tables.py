@@ -99,7 +99,8 @@ def tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
             (row for key, group in starts.items() for row in _by_rows(key, group)),
             notes=[
                 "tau is Kendall's rank correlation with the ranking by the mean score over draws of the most rows, "
-                "with the same head; its interval is over heads, each the mean of its draws",
+                "with the same head; its interval is over heads, each the mean of its draws. That mean holds each draw "
+                "of the most rows itself, and smaller draws are part of a larger one: of few draws tau is rather high",
                 "shares are of the variance of ranks over heads and draws; where neither mattered, the head's share "
                 "would be (heads - 1) / (heads x draws - 1) on average",
             ],

@@ -31,8 +31,8 @@ def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
         name = "quality" if len(by_size) == 1 else f"quality-{size}"
         labels = ("encoder", "task", "rows", "arm", "first", "last", "kept")
         found.append(
-            quality_table(ask, group, name=name, title=f"Quality with {size} training rows by what is pretrained",
-                          labels=labels)
+            quality_table(ask, group, name=name, labels=labels,
+                          title=f"Quality with at most {size} training rows by what is pretrained")
         )  # fmt: skip
     found += [_trials(ask, points), _losses(points), *_against_nothing(ask, points)]
     if any(point["kept"] is not None for point in points):
@@ -175,6 +175,7 @@ def _arms(mode: str, depth: int, width: int, step: int) -> Iterator[tuple[str, l
     tasks=("glue/sst2", "glue/qnli", "glue/cola"),
     seeds=3,
     recipe={"batch": 8, "epochs": 3, "head": "mean"},
+    varies=("epochs", "seeds"),
     quick={"sizes": "200", "step": 0},
     quick_recipe={"epochs": 2},
     quick_seeds=2,

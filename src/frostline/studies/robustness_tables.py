@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from frostline.runner.statistics import correlate
 from frostline.studies import Ask, Measured
+from frostline.studies.comparisons import correct_known
 from frostline.studies.tables import Curve, grouped, mean_curve, mean_with_ends
 from frostline.table import Cell, Table, table_of
 from frostline.trust import smoothness
@@ -17,23 +18,33 @@ SCORES = ("variability", "variability.collapse", "variability.crossfit")
 def tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
     """How far variability stays the same, and its curves."""
     cases = [_Case(key, group) for key, group in grouped(_done(points), ("encoder", "task", "arm")).items()]
+    compared_all = [row for case in cases for row in case.comparisons()]
+    for column in ("spearman_p", "probe_pearson_p"):
+        correct_known(compared_all, ("encoder", "task", "kind"), column=column)
     return [
         table_of(
             "robustness",
             "Smoothness of variability, and how far its curve stays the same",
-            (row for case in cases for row in case.comparisons()),
+            compared_all,
             notes=[
                 "compared with the mean over draws of the reference: the same variant with equal classes and the most "
-                "rows of its kind of setting; its own row says how much draws differ by themselves",
+                "rows of its kind of setting; its own row says how much draws differ by themselves, or rather from a "
+                "mean that holds them",
                 "means over draws with 95% t-intervals; log_ratio is the mean over layers of the absolute logarithm of "
                 "the ratio to the reference",
                 "probe_pearson is the paper's correlation, over layers, of variability with the quality of a linear "
                 "probe on the same draw's reference rows; the nearer to -1 the better variability predicts it",
-                "spearman_p and probe_pearson_p are of the mean curves over draws",
+                "spearman_p and probe_pearson_p are of the mean curves over draws; _holm: corrected for the rows of an "
+                "encoder, task and kind of setting",
                 "draws is how many have all layers defined; the others are left out",
             ],
         ),
-        table_of("curves", "Variability by layer", (row for case in cases for row in case.by_layer())),
+        table_of(
+            "curves",
+            "Variability by layer",
+            (row for case in cases for row in case.by_layer()),
+            notes=["draws is how many have the layer defined; the mean is of these"],
+        ),
     ]
 
 

@@ -101,8 +101,14 @@ def _states(encoder: Encoder, spec: TrialSpec, task: Task) -> Tensor:
 
 
 def held_out(task: Task, count: int) -> Split:
-    """So many of the rows that are reported on, the same for every seed and encoder."""
-    return sample(judged_split(task)[1], count)
+    """Rows of so many texts of those that are reported on, the same for every seed and encoder.
+
+    A question with its choices is as many texts as it has choices; the matrices of all texts by all texts grow with the
+    square of their number.
+    """
+    rows = judged_split(task)[1]
+    choices = 1 if rows.choices is None else max(map(len, rows.choices))
+    return sample(rows, max(1, count // choices))
 
 
 def _plain(matrix: Tensor) -> Matrix:
@@ -291,7 +297,8 @@ def similarity(
             yield ask.point(encoder, task, Plan.full(encoder.depth), arm="two restarts", seed=seed, kind="similarity",
                             options=options, labels={"other": ""},
                             learning_rate=ask.rate_for(encoder, rate))  # fmt: skip
-    for one, other in combinations(ask.encoders, 2):
+    # In an order of their own: the same trials whatever the order in which they are given.
+    for one, other in combinations(sorted(ask.encoders, key=lambda encoder: encoder.revision), 2):
         more = {
             "other": other.revision,
             "other_rate": ask.rate_for(other, rate),

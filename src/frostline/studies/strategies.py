@@ -97,8 +97,9 @@ def _cost_table(ask: Ask, points: Sequence[Measured]) -> Table:
         }  # fmt: skip
     note = (
         "latency: arithmetic of a prediction, relative to the whole encoder; epochs start from cached frozen states, "
+        "predictions from a text's tokens"
     )
-    return table_of("costs", "What each plan costs", records.values(), notes=[note + "predictions from the text"])
+    return table_of("costs", "What each plan costs", records.values(), notes=[note])
 
 
 def plans_of_paper_1(encoder: Encoder, best: int, seed: int) -> Iterator[tuple[str, Plan]]:
@@ -169,6 +170,7 @@ def _arms(given: str, depth: int) -> Sequence[str] | None:
     tasks=("glue/cola", "glue/mnli", "glue/mrpc", "glue/qnli", "glue/qqp", "glue/sst2"),
     seeds=5,
     recipe={"batch": 8, "epochs": 20},
+    varies=("epochs",),
     quick={"rates": 0, "methods": "full", "arms": "full+top-1+top-2+down-1+down-2+middle-2"},
     quick_recipe={"epochs": 3},
 )

@@ -152,6 +152,12 @@ def notes_on_all(ask: Ask, points: Sequence[Measured]) -> list[str]:
         if len(rows) < _FEW:
             said.append(f"{task.name}: only {len(rows)} {split} rows, too few to decide anything by themselves")
     said += _uninformative(ask, points)
+    for name in dict.fromkeys(name for point in points for name in point.result.versions):
+        known = sorted({point.result.versions[name] for point in points if name in point.result.versions})
+        if len(known) > 1:
+            said.append(
+                f"trials were run with {name} {' and '.join(known)}: they may differ by more than was asked for"
+            )
     for (encoder, task), group in grouped(points, ("encoder", "task")).items():
         ran = {point.spec.id: point.is_done for point in group}
         if failed := sum(not is_done for is_done in ran.values()):
