@@ -157,7 +157,8 @@ def test_a_difference_that_few_rows_cannot_rule_out_leaves_the_best_plan_and_say
     assert found.chosen is best
     assert found.good_enough == (best.spec.id,)
     assert found.why[-1] == (
-        "It is the best on validation; 20 rows are too few to show that any cheaper plan is within 1 point of it, so "
+        "It is the best on validation; 20 rows are too few to show that any plan that takes less arithmetic "
+        "to tune is within 1 point of it, so "
         "it is taken. More validation rows, or a larger --margin, may show one."
     )
 
@@ -167,7 +168,10 @@ def test_where_every_cheaper_plan_is_shown_to_be_worse_rows_are_not_said_to_be_m
     far_behind = entry(HEAD, wrong_at(ROWS, *range(300)), price=1)
     found = decided([best, far_behind])
     assert found.chosen is best
-    assert found.why[-1] == "It is the best on validation; every cheaper plan is shown to be more than 1 point worse."
+    assert found.why[-1] == (
+        "It is the best on validation; every plan that takes less arithmetic to tune is shown to be more than 1 point "
+        "worse."
+    )
 
 
 def test_where_the_best_is_the_cheapest_no_cheaper_one_is_spoken_of():

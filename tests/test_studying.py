@@ -6,6 +6,7 @@ import copy
 import fcntl
 import json
 import random
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -203,7 +204,12 @@ def test_a_folder_with_something_else_in_it_is_refused(tmp_path):
     assert (tmp_path / "freeze" / "thesis.txt").read_text() == "mine"
 
 
-@pytest.mark.parametrize("content", ["{", "[1]", "null", "{}", '{"study": 4}'])
+@pytest.mark.parametrize(
+    "content",
+    ["{", "[1]", "null", "{}", '{"study": 4}', '{"study": "freeze", "tasks": {"letters": 5}}',
+     '{"study": "freeze", "encoders": ["a"]}', '{"study": "freeze", "options": null}',
+     '{"study": "freeze", "given": null}', '{"study": "freeze", "seeds": "two"}'],
+)  # fmt: skip
 def test_a_damaged_specification_is_one_line(finished, tmp_path, content):
     _, folder = finished
     (tmp_path / "freeze").mkdir()
@@ -221,6 +227,27 @@ def test_trials_without_what_was_asked_are_no_studys_folder(tmp_path):
         store.put(numbered(1), RESULT)
     with pytest.raises(OptionError, match="is no study's folder, and not empty"):
         run_quickly("freeze", tmp_path, layers=2)
+
+
+def test_what_is_in_the_way_is_said_before_anything_runs(tmp_path):
+    found = run_quickly("freeze", tmp_path, layers=2, executor=MadeUp)
+    shutil.rmtree(found.folder / "tables")
+    (found.folder / "tables").write_text("mine")
+    with pytest.raises(OptionError, match="tables: is in the way of the tables"):
+        run_quickly("freeze", tmp_path)
+    (found.folder / "tables").unlink()
+    (found.folder / "tables.json").unlink()
+    (found.folder / "tables.json").mkdir()
+    with pytest.raises(UserError, match=r"tables.json: is damaged .*; move it away"):
+        read_tables(found.folder)
+    (found.folder / "tables.json").rmdir()
+    (found.folder / "tables.json").write_text("{}")
+    with pytest.raises(UserError, match="it is no list of tables"):
+        read_tables(found.folder)
+    (found.folder / "study.json").unlink()
+    (found.folder / "study.json").mkdir()
+    with pytest.raises(OptionError, match="is no study's folder, and not empty"):
+        run_quickly("freeze", tmp_path)
 
 
 def test_a_file_in_place_of_the_folder_is_refused(tmp_path):

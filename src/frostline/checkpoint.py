@@ -139,7 +139,7 @@ def _download(model: str, revision: str | None) -> Path:
         # Offline mode, no network, a proxy's refusal, a full disk: the HTTP library's errors differ between versions.
         raise FetchError(
             f"model {model!r}: no such folder, and it cannot be had from the hub ({_first_line(error)}); give a folder "
-            f"with the model, or leave --model out to use the embedded {EMBEDDED_NAME}"
+            f"with the model, or leave it away to use the embedded {EMBEDDED_NAME}"
         ) from error
 
 

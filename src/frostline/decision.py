@@ -19,6 +19,12 @@ _PRICES: Mapping[str, Callable[[Entry], float]] = {
     "fastest": lambda entry: entry.proposal.cost.latency,
     "best": lambda entry: -entry.value,
 }
+# Of a plan with a lower price, in words.
+_LESS = {
+    "cheapest": "that takes less arithmetic to tune",
+    "smallest": "with fewer parameters",
+    "fastest": "that predicts faster",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,11 +112,13 @@ def _reasons(
         )
     elif len(fine) == 1 and any(against[entry.spec.id].high >= -margin for entry in cheaper):
         said.append(
-            f"It is the best on validation; {rows:,} rows are too few to show that any cheaper plan is within "
-            f"{within} of it, so it is taken. More validation rows, or a larger --margin, may show one."
+            f"It is the best on validation; {rows:,} rows are too few to show that any plan {_LESS[budget.goal]} is "
+            f"within {within} of it, so it is taken. More validation rows, or a larger --margin, may show one."
         )
     elif len(fine) == 1 and cheaper:
-        said.append(f"It is the best on validation; every cheaper plan is shown to be more than {within} worse.")
+        said.append(
+            f"It is the best on validation; every plan {_LESS[budget.goal]} is shown to be more than {within} worse."
+        )
     else:
         said.append(f"It is the best on validation, and {GOALS[budget.goal]} of those that are good enough.")
     return said

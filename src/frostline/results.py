@@ -23,13 +23,17 @@ def read_tables(folder: Path) -> list[Table]:
         return []
     try:
         found = json.loads(place.read_text(encoding="utf-8"))
+        if not isinstance(found, list):
+            raise ValueError("it is no list of tables")
         return [
             Table(name=one["name"], title=one["title"], columns=tuple(one["columns"]),
                   rows=tuple(tuple(row) for row in one["rows"]), notes=tuple(one["notes"]))
             for one in found
         ]  # fmt: skip
-    except (ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{place}: is damaged ({error}); run the study again to write it anew") from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(
+            f"{place}: is damaged ({error}); move it away, and run the study again to write it anew"
+        ) from None
 
 
 def read_trials(folder: Path) -> Table:
@@ -50,6 +54,8 @@ def unfinished(folder: Path) -> str | None:
         far = ""
     if not far and (folder / TABLES).is_file() and not _has_been_asked_for_more(folder):
         return None
+    if not far and not (folder / TABLES).is_file():
+        return "this study has no tables yet; the same `frostline study` command goes on with it"
     older = "; the tables are from before" if (folder / TABLES).is_file() else ""
     return f"this study is not finished{far}{older}; the same `frostline study` command goes on with it"
 

@@ -16,16 +16,19 @@ from frostline.results import SPECIFICATION, STORE
 from frostline.runner.store import Store
 
 _LOCK = ".lock"
+_KINDS = {"study": str, "encoders": dict, "tasks": dict, "seeds": int, "options": dict, "recipe": dict, "given": list}
 
 
 def check_folder(folder: Path) -> None:
     """Refuse what is no study's folder, and not empty."""
     if folder.exists() and not folder.is_dir():
         raise OptionError(f"{folder}: is a file; give another --output")
-    is_study = (folder / SPECIFICATION).exists() or not folder.exists()
+    is_study = (folder / SPECIFICATION).is_file() or not folder.exists()
     # Names with a dot are a lock's, or a file's that was being written when a study was killed.
     if not is_study and any(not one.name.startswith(".") for one in folder.iterdir()):
         raise OptionError(f"{folder}: is no study's folder, and not empty; give another --output")
+    if (folder / "tables").exists() and not (folder / "tables").is_dir():
+        raise OptionError(f"{folder / 'tables'}: is in the way of the tables; move it, or give another --output")
 
 
 @contextlib.contextmanager
@@ -92,8 +95,13 @@ def agree(
 def _read(place: Path) -> dict[str, Any]:
     try:
         found = dict(json.loads(place.read_text(encoding="utf-8")))
-        if not isinstance(found.get("study"), str):
+        for name, kind in _KINDS.items():
+            if not isinstance(found.get(name, kind()), kind):
+                raise ValueError(f"{name} is {_shown(found[name])}")
+        if not found.get("study"):
             raise ValueError("it names no study")
+        if not all(isinstance(one, list) and one for one in found.get("tasks", {}).values()):
+            raise ValueError("tasks have no fingerprints")
         return found
     except (ValueError, TypeError) as error:
         raise UserError(f"{place}: is damaged ({error}); put a copy of it back, or give another --output") from None

@@ -83,6 +83,7 @@ def test_the_list_has_every_study_with_its_paper_and_question(capsys):
     [
         ({"freeze": "freze"}, "unknown study 'freze' (did you mean freeze?)"),
         ({"--seeds": "0"}, "seeds 0: must be 1 or more"),
+        ({"--tasks": ","}, "--tasks '': names no task; leave it away for the study's own"),
         ({"--rows": "0"}, "rows 0: must be 1 or more"),
         ({"--option": "step"}, "--option 'step': must look like name=value"),
         ({"--option": "stepp=2"}, "unknown option 'stepp' (did you mean step?)"),
@@ -193,10 +194,33 @@ def test_what_is_no_in_all_rows_is_said(capsys):
 
 
 def test_without_a_terminal_a_line_is_said_once_in_a_while(monkeypatch, capsys):
-    now = iter([0.0, 10.0, 31.0, 31.0, 40.0])
+    now = iter([0.0, 10.0, 31.0, 31.0, 40.0, 61.0, 61.0])
     monkeypatch.setattr(screen.time, "monotonic", lambda: next(now))
-    is_due = screen.once_in(30)
-    assert [is_due(), is_due(), is_due()] == [False, True, False]
-    monkeypatch.setattr("sys.stderr.isatty", lambda: False, raising=False)
-    screen.say_in_log("3 of 7 trials done")
-    assert capsys.readouterr().out == "3 of 7 trials done\n"
+    with screen.stages() as tell:
+        tell("skip: trials", 1, 7)
+        tell("skip: trials", 2, 7)
+        tell("skip: trials", 3, 7)
+        tell("reading", 0, 1)
+    assert capsys.readouterr() == ("", "skip: trials 2 of 7\nreading\n")
+
+
+def test_an_option_that_is_given_twice_is_refused(arguments, capsys):
+    assert run([*arguments, "--option", "step=1", "--option", "step=2"]) == 2
+    assert capsys.readouterr().err == "frostline: --option step: is given twice; give it once\n"
+
+
+def test_intervals_say_what_they_are_of(capsys):
+    from frostline.table import table_of
+
+    one = {
+        "mean": 1.0,
+        "low": 0.5,
+        "high": 1.5,
+        "seeds_low": 0.0,
+        "seeds_high": 1.0,
+        "share_low": 0.1,
+        "share_high": 0.2,
+    }
+    screen.show_table(table_of("some", "Some", [one, {**one, "low": 0.6, "seeds_low": 0.1, "share_low": 0.15}]))
+    head = " ".join(capsys.readouterr().out.splitlines()[2].split())
+    assert head == "95% interval 95% over seeds share 95%"

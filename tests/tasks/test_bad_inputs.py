@@ -161,7 +161,8 @@ CASES: dict[str, tuple[str, str | bytes, str, dict[str, Any]]] = {
         *(
             ":2: the only example of class '0.11'; a class needs two or more for a split to be carved: add "
             "examples, merge "
-            "the class, or give --validation and --test, or leave --kind away if these are numbers to predict",
+            "the class, or, but for studies, give --validation and --test, or leave --kind away if these are numbers "
+            "to predict",
             {"kind": "classification"},
         ),
     ),

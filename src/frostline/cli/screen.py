@@ -1,4 +1,4 @@
-"""What commands share on the screen: tables to standard output, progress to standard error on a terminal only."""
+"""What commands share on the screen: tables to standard output, progress to standard error."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 Tell = Callable[[str, int, int], None]
 _ROWS_ON_SCREEN = 60
+_QUIET_SECONDS = 30  # at most, between two lines where there is no terminal
 
 
 def out() -> Console:
@@ -98,29 +99,26 @@ def say(line: str) -> None:
     console.print(line, markup=False, highlight=False)
 
 
-def say_in_log(line: str) -> None:
-    """The same where there is no terminal to show a bar on; once in a while is enough there."""
-    if not sys.stderr.isatty():
-        out().print(line, markup=False, highlight=False)
-
-
-def once_in(seconds: float) -> Callable[[], bool]:
-    """Whether so much time has passed since this last was so, or since the start."""
+def _lines_in_log(console: Console) -> Tell:
+    """What moves the bar, where there is no terminal for one: a line once in a while."""
     last = time.monotonic()
 
-    def is_due() -> bool:
+    def tell(what: str, done: int, total: int) -> None:
         nonlocal last
-        if time.monotonic() - last < seconds:
-            return False
+        if time.monotonic() - last < _QUIET_SECONDS:
+            return
         last = time.monotonic()
-        return True
+        console.print(f"{what} {done} of {total}" if total > 1 else what, markup=False, highlight=False, soft_wrap=True)
 
-    return is_due
+    return tell
 
 
 @contextlib.contextmanager
 def stages() -> Iterator[Tell]:
-    """A bar on standard error, moved by calling what is yielded with (what is being done, done, in all)."""
+    """A bar on standard error, moved by calling what is yielded with (what is being done, done, in all).
+
+    Without a terminal, in a log say, it is a line every half minute.
+    """
     with stages_with_table() as (tell, _):
         yield tell
 
@@ -135,7 +133,7 @@ def stages_with_table() -> Iterator[tuple[Tell, Callable[[Table | None], None]]]
     bar = Progress(*columns, console=console)
     task = bar.add_task("starting", total=None)
     if not console.is_terminal:
-        yield (lambda what, done, total: None), (lambda shown: None)
+        yield _lines_in_log(console), (lambda shown: None)
         return
     with Live(bar, console=console, transient=True, refresh_per_second=8) as live, _running(live):
         stage = ""
@@ -176,6 +174,9 @@ def show_table(made: StudyTable) -> None:
     console.print()
 
 
+_RESAMPLED = ("seeds", "rows")  # columns of intervals that are named after it, not after what lies between their ends
+
+
 def _with_intervals(record: Mapping[str, object]) -> dict[str, object]:
     """The row with `low` and `high`, `x_low` and `x_high` each as one interval."""
     found: dict[str, object] = {}
@@ -184,7 +185,8 @@ def _with_intervals(record: Mapping[str, object]) -> dict[str, object]:
         if name.endswith("low") and f"{start}high" in record:
             high = record[f"{start}high"]
             ends = None if value is None or high is None else f"{cell_in_words(value)} to {cell_in_words(high)}"
-            found[f"95% over {start[:-1]}" if start else "95% interval"] = ends
+            of = start[:-1]
+            found[f"95% over {of}" if of in _RESAMPLED else f"{of} 95%" if of else "95% interval"] = ends
         elif not (name.endswith("high") and f"{name.removesuffix('high')}low" in record):
             found[name] = value
     return found

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from frostline.runner.materials import Materials
     from frostline.studying import Studied
 
-_QUIET_SECONDS = 30  # at most, between two lines where there is no terminal
-
 
 def command(
     name: Annotated[Optional[str], typer.Argument(metavar="NAME", help="Which study; see --list.")] = None,
@@ -107,6 +105,8 @@ def command(
         from frostline.studies import STUDIES
         from frostline.studying import study
     chosen = STUDIES[name]  # a name that is unknown is said before anything is loaded
+    if any(not given.strip(", ") for given in tasks or []):
+        raise OptionError("--tasks '': names no task; leave it away for the study's own")
     if on is None and (cpus_per_trial != 1 or gpus_per_trial != 0):
         raise OptionError(
             "--cpus-per-trial and --gpus-per-trial: are for --on ray or an address; say --device for here"
@@ -124,7 +124,7 @@ def command(
         "threads": threads,
     }
     with screen.stages() as tell:
-        is_due, trials = screen.once_in(_QUIET_SECONDS), (0, 0)
+        trials = 0, 0
 
         def progress(done: int, total: int, spec: TrialSpec | None, result: TrialResult | None) -> None:
             nonlocal trials
@@ -132,22 +132,17 @@ def command(
             tell(f"{chosen.name}: trials", done, total)
             if result is not None and result.status == "failed" and not as_json:
                 screen.say(f"failed: {result.reason}")
-            if result is not None and is_due() and not as_json:
-                screen.say_in_log(f"{done} of {total} trials done")
 
         def within(what: str, done: int, total: int) -> None:
             finished, trials_in_all = trials
             share = f" {done / total:.0%}" if total > 1 else ""
             tell(f"{chosen.name}: {what}{share}; trials", finished, trials_in_all)
-            if is_due() and not as_json:
-                place = f"trial {finished + 1} of {trials_in_all}: " if finished < trials_in_all else ""
-                screen.say_in_log(f"{place}{what}{share}")
 
         try:
             found = study(
                 name,
                 encoders=encoder or [None],
-                tasks=[one for given in tasks or [] for one in given.split(",") if one],
+                tasks=[one.strip() for given in tasks or [] for one in given.split(",") if one.strip()],
                 output=output,
                 seeds=seeds,
                 rows=rows,
@@ -197,6 +192,8 @@ def _options(given: list[str]) -> dict[str, str]:
         name, equals, value = one.partition("=")
         if not (name and equals and value):
             raise OptionError(f"--option {one!r}: must look like name=value")
+        if name in found:
+            raise OptionError(f"--option {name}: is given twice; give it once")
         found[name] = value
     return found
 

@@ -19,6 +19,7 @@ from frostline.studies.tables import (
     DRAWS,
     constant_quality,
     grouped,
+    informative_note,
     is_informative,
     judged_split,
     mean_with_ends,
@@ -64,8 +65,9 @@ def _shares(ask: Ask, points: Sequence[Measured], learned: Collection[tuple[str,
                             "informative": (encoder, name) in learned})  # fmt: skip
     notes = [
         "share_of_full: the mean over seeds divided by full tuning's; above_constant: the same of what lies above the "
-        "best constant answer, which flatters chance less; seeds_low and seeds_high by Student's t, rows_low and "
-        "rows_high by a paired bootstrap over test rows, both 95%",
+        "best constant answer, which flatters chance less; majority_share: what that answer itself has of full "
+        "tuning's; intervals over seeds by Student's t, over rows by a paired bootstrap over test rows, both 95%",
+        informative_note(),
         *(_operating_point(encoder, depths[encoder], mine) for (encoder,), mine in by(records, "encoder")),
     ]
     return table_of("share", "Share of full tuning's quality that is kept", records, notes=notes)
@@ -119,7 +121,10 @@ def _mean_shares(ask: Ask, points: Sequence[Measured], learned: Collection[tuple
         records.append({"encoder": encoder, "frozen": frozen, "tasks": len(raw),
                         **mean_with_ends("share_of_full", _over_tasks(raw)),
                         **mean_with_ends("above_constant", _over_tasks(above))})  # fmt: skip
-    return table_of("mean_share", "Share of full tuning's quality, mean over tasks that it learns", records)
+    notes = ["intervals of 95% over seeds by Student's t, of each seed's mean over tasks"]
+    return table_of(
+        "mean_share", "Share of full tuning's quality, mean over tasks that it learns", records, notes=notes
+    )
 
 
 def _ratios(task: Task, pairs: Pairs, *, above: float) -> dict[int, float]:

@@ -31,6 +31,7 @@ from frostline.studies.tables import (
     constant_note,
     grouped,
     in_points,
+    informative_note,
     is_informative,
     judged_split,
     mean_with_ends,
@@ -147,14 +148,18 @@ def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
     notes = [constant_note(task) for task in ask.tasks]
     half = "upper spans lie within the upper half of the layers, lower ones within the lower half"
     return [
-        table_of("spans", "Quality without the layers first to last, nothing trained", spans, notes=notes),
+        table_of("spans", "Quality without the layers first to last, nothing trained", spans, notes=[
+            "mean, deviation and interval over seeds, by Student's t; minus_full: the mean less the whole model's",
+            *notes,
+        ]),
         table_of("layers", "Points lost when a single layer is left out", layers, notes=[
             "low and high: over seeds, by Student's t; rows_low and rows_high: over test rows, by a paired bootstrap",
             "more_than_others: than the dearest other single layer of the same seed",
+            informative_note(),
             "p: of a drop of nothing, paired over seeds; p_holm: corrected for the layers",
         ]),
         table_of("halves", "Points lost without upper and without lower spans of one length", halves, notes=[
-            half, "p: of no difference, paired over seeds; p_holm: corrected for the lengths",
+            half, "p: of no difference, paired over seeds; p_holm: corrected for the lengths", informative_note(),
         ]),
     ]  # fmt: skip
 
@@ -170,12 +175,13 @@ def _drops(point: Measured, task: Task) -> dict[Span, float]:
 def _span_records(
     task: Task, done: Sequence[Measured], drops: Sequence[Mapping[Span, float]]
 ) -> Iterator[dict[str, Cell]]:
-    wholes = [quality(point, task) for point in done]
-    for first, last in drops[0]:
-        lost = [one[first, last] for one in drops]
-        left = [whole - loss for whole, loss in zip(wholes, lost, strict=True)]
-        seen: dict[str, Cell] = {"first": first, "last": last, "metric": task.metrics[0], "seeds": len(done)}
-        yield seen | spread_of_quality(left, task) | {"minus_full": -sum(lost) / len(lost)}
+    left = [{(first, last): in_points(task, metrics) for first, last, metrics in point.result.values["spans"]}
+            for point in done]  # fmt: skip
+    for span in drops[0]:
+        lost = [one[span] for one in drops]
+        seen: dict[str, Cell] = {"first": span[0], "last": span[1], "metric": task.metrics[0], "seeds": len(done)}
+        mean = spread_of_quality([one[span] for one in left], task)
+        yield seen | mean | {"minus_full": -sum(lost) / len(lost)}
 
 
 def _layer_records(

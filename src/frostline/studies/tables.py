@@ -106,6 +106,11 @@ def constant_note(task: Task) -> str:
     return f"{task.name}: the best constant answer gives {constant_quality(task):.1f} points of {task.metrics[0]}"
 
 
+def informative_note() -> str:
+    """What the column of that name says."""
+    return "informative: full tuning is shown to beat the best constant answer, over test rows"
+
+
 def is_informative(task: Task, points: Sequence[Measured]) -> bool:
     """Whether full tuning is shown to beat the best constant answer, one-sided at 5%, over all seeds."""
     split, rows = judged_split(task)

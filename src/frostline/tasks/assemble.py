@@ -126,8 +126,8 @@ def _nothing_to_carve(parts: Parts) -> DataError:
     if parts.kind == "classification" and len(parts.label_names) * 5 > len(parts.train):
         few = f"{rows} of {len(parts.label_names)} classes"
     return DataError(
-        f"{parts.source}: {few} are too few to carve test and validation rows from; add rows, or give --validation and "
-        "--test"
+        f"{parts.source}: {few} are too few to carve test and validation rows from; add rows, or, but for studies, "
+        "give --validation and --test"
     )
 
 
@@ -141,7 +141,7 @@ def _refuse_single_examples(parts: Parts) -> None:
         hint = ", or leave --kind away if these are numbers to predict" if "." in name and name[-1].isdigit() else ""
         raise DataError(
             f"{parts.source}:{row}: the only example of class {show(name)}; a class needs two or more for a split to "
-            f"be carved: add examples, merge the class, or give --validation and --test{hint}"
+            f"be carved: add examples, merge the class, or, but for studies, give --validation and --test{hint}"
         )
 
 
