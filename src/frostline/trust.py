@@ -60,7 +60,7 @@ def agreement(score: str, values: Values, probe: str, reached: Values) -> Agreem
     import numpy as np
     from scipy import stats
 
-    from frostline.rank_correlation import rank_correlation
+    from frostline.spearman import spearman
 
     both = [(x, y) for x, y in zip(values[1:], reached[1:], strict=True) if x is not None and y is not None]
     if len(both) < 3:
@@ -69,15 +69,15 @@ def agreement(score: str, values: Values, probe: str, reached: Values) -> Agreem
     if np.ptp(x) <= 1e-12 * np.abs(x).max() or np.ptp(y) <= 1e-12 * np.abs(y).max():
         return None
     line = stats.linregress(x, y)
-    spearman, spearman_p = rank_correlation(x, y)
+    ranks, ranks_p = spearman(x, y)
     return Agreement(
         score=score,
         probe=probe,
         layers=len(both),
         pearson=float(line.rvalue),
         pearson_p=float(line.pvalue),
-        spearman=spearman,
-        spearman_p=spearman_p,
+        spearman=ranks,
+        spearman_p=ranks_p,
         slope=float(line.slope),
         r_squared=float(line.rvalue**2),
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from frostline.rank_correlation import rank_correlation
+from frostline.spearman import spearman
 from frostline.tasks.metrics import METRICS
 from frostline.tasks.resampling import resample
 
@@ -263,6 +263,6 @@ def correlate(
     if len(pairs) < 3 or len(set(pairs[:, 0])) < 2 or len(set(pairs[:, 1])) < 2:
         return float("nan"), float("nan")
     if ranks:
-        return rank_correlation(*pairs.T)
+        return spearman(*pairs.T)
     found = pearsonr(*pairs.T)
     return float(found.statistic), float(found.pvalue)

@@ -12,7 +12,7 @@ _EXACT = 8  # pairs: all orders of so many can be looked at, and Student's t say
 Numbers = np.ndarray[Any, np.dtype[Any]]
 
 
-def rank_correlation(one: Numbers, other: Numbers) -> tuple[float, float]:
+def spearman(one: Numbers, other: Numbers) -> tuple[float, float]:
     """Spearman's correlation and its two-sided p-value.
 
     Of at most 8 pairs it is the share of all orders that are as far from 0: 1 in 3 for three pairs in perfect order,
