@@ -94,7 +94,7 @@ distclean: clean ## Remove .venv too
 
 # Checked by hash at every run (0.2 s), so that a cache that was emptied meanwhile is filled again.
 embedded: $(STAMP)
-	@$(BIN)/python -m frostline.embedded > /dev/null
+	@$(BIN)/python -m frostline.files.demo_assets > /dev/null
 
 # Torch comes first, alone and pinned: drawn in by another package it would be the newest, with gigabytes for GPUs.
 $(STAMP):

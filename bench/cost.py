@@ -28,16 +28,16 @@ import torch
 import transformers
 from transformers import BertConfig, BertModel
 
-from frostline.calibration import calibrate
-from frostline.checkpoint import load_encoder
-from frostline.cost import Cost, Costs
-from frostline.encoder import Encoder
-from frostline.planning import workload
+from frostline.costs.cost import Cost, Costs
+from frostline.costs.timing import calibrate
+from frostline.encoders.encoder import Encoder
+from frostline.encoders.loading import load_encoder
 from frostline.records import Plan, Recipe
+from frostline.search.planning import workload
 from frostline.tasks import Split, Task, load_task
 from frostline.tasks.splits import sample
-from frostline.tuning import Settings, execute
-from frostline.workshop import Workshop
+from frostline.training.execution import Settings, execute
+from frostline.training.shared_inputs import Workshop
 
 RECIPE = Recipe(epochs=2, learning_rate=1e-4)
 ROWS = {"train": 400, "validation": 200}

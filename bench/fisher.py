@@ -13,11 +13,11 @@ import torch
 from sides import race, row
 from torch import Tensor
 
-from frostline.encoder import Encoder
-from frostline.evidence import Evidence
-from frostline.heads import FamilyHead, make_head
-from frostline.scores.fisher import EXAMPLES, fisher_diagonal
-from frostline.tokens import Tokens
+from frostline.encoders.encoder import Encoder
+from frostline.encoders.heads import FamilyHead, make_head
+from frostline.encoders.tokens import Tokens
+from frostline.scoring.score_inputs import Evidence
+from frostline.scoring.scores.fisher import EXAMPLES, fisher_diagonal
 
 Diagonals = list[dict[str, Tensor]]
 
@@ -83,7 +83,7 @@ def main() -> None:
     """Run this comparison alone, on SST-2's official files in a folder given as the first argument."""
     from measure import minilm_l12
 
-    from frostline.checkpoint import load_encoder
+    from frostline.encoders.loading import load_encoder
     from frostline.tasks import load_task
     from frostline.tasks.splits import sample
 

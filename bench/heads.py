@@ -18,19 +18,19 @@ import torch
 from sides import race, row
 from transformers import BertConfig, BertModel
 
-from frostline.checkpoint import load_encoder
-from frostline.encoder import Encoder
-from frostline.examples import Examples
-from frostline.head_stack import HeadStack
-from frostline.heads import make_head
+from frostline.encoders.encoder import Encoder
+from frostline.encoders.head_stack import HeadStack
+from frostline.encoders.heads import make_head
+from frostline.encoders.loading import load_encoder
 from frostline.records import Plan, Recipe
+from frostline.states.all_layers import states_of_layers
 from frostline.states.frozen import FrozenStates
-from frostline.states.layered import states_of_layers
 from frostline.tasks import Split, load_task
 from frostline.tasks.splits import sample
-from frostline.together import stacked, train_heads
-from frostline.train import Trained, train
-from frostline.tunable import make_tunable
+from frostline.training.dataset import Examples
+from frostline.training.loop import Trained, train
+from frostline.training.many_heads import stacked, train_heads
+from frostline.training.model import make_tunable
 
 ROWS, ROUNDS = 1000, 5
 RECIPE = Recipe(epochs=2, batch=16, threads=1)

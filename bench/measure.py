@@ -15,12 +15,12 @@ import torch
 from sides import race, row
 from transformers import BertConfig, BertModel
 
-from frostline.checkpoint import load_encoder
-from frostline.encoder import Encoder
-from frostline.evidence import Evidence
-from frostline.measured_rows import DEFAULT_SCORES
-from frostline.scores import LAYER_SCORES
-from frostline.similarity import cka_matrix
+from frostline.encoders.encoder import Encoder
+from frostline.encoders.loading import load_encoder
+from frostline.scoring.score_inputs import Evidence
+from frostline.scoring.scores import LAYER_SCORES
+from frostline.scoring.selection import DEFAULT_SCORES
+from frostline.states.cka import cka_matrix
 from frostline.states.pooled import pooled_states
 from frostline.tasks import load_task
 from frostline.tasks.splits import sample
@@ -147,8 +147,8 @@ def bench_ranker(encoder: Encoder, texts: list[str], labels: torch.Tensor) -> tu
     from transformer_ranker.estimators import HScore, LogME
 
     states = our_pass(encoder, texts)
-    from frostline.scores.hscore import hscore
-    from frostline.scores.logme import log_evidence
+    from frostline.scoring.scores.hscore import hscore
+    from frostline.scoring.scores.logme import log_evidence
 
     targets = torch.nn.functional.one_hot(labels).double()
     logme = race(

@@ -25,8 +25,8 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 
-from frostline.checkpoint import load_encoder
-from frostline.logistic import LinearFit, fit_logistic
+from frostline.encoders.loading import load_encoder
+from frostline.scoring.probes.logistic_solver import LinearFit, fit_logistic
 from frostline.states.pooled import pooled_states
 from frostline.tasks import load_task
 from frostline.tasks.splits import sample

@@ -22,16 +22,16 @@ import torch
 import trainer
 import transformers
 
-from frostline.checkpoint import load_encoder
-from frostline.encoder import Encoder
-from frostline.heads import make_head
-from frostline.measurement import measure
-from frostline.plans import read_plan, with_method
+from frostline.encoders.encoder import Encoder
+from frostline.encoders.heads import make_head
+from frostline.encoders.loading import load_encoder
+from frostline.plans.parsing import read_plan, with_method
 from frostline.records import Recipe
+from frostline.scoring.measurement import measure
 from frostline.tasks import Task, load_task
 from frostline.tasks.splits import sample
-from frostline.train import judge, order_of_rows
-from frostline.tuning import tune
+from frostline.training.execution import tune
+from frostline.training.loop import judge, order_of_rows
 
 TASKS = ("cola", "sst2", "mrpc")
 RATES = {"full": 1e-4, "some layers": 3e-4, "LoRA": 1e-3, "head only": 1e-3}

@@ -36,22 +36,22 @@ import transformers
 from rows import labelled_rows
 from scipy.stats import spearmanr
 
-from frostline.budget import Budget, bargains
-from frostline.checkpoint import load_encoder
-from frostline.cost import Costs
-from frostline.decision import decide
-from frostline.measurement import measure
-from frostline.planning import measure_for_plans, workload
-from frostline.proposals import propose
-from frostline.race import make_rungs, race, trial_of
+from frostline.costs.cost import Costs
+from frostline.encoders.loading import load_encoder
 from frostline.records import Plan, Recipe, TrialResult, TrialSpec
-from frostline.runner.statistics import compare
-from frostline.runner.store import Store
-from frostline.runner.trials import InProcess
+from frostline.scoring.measurement import measure
+from frostline.search.decision import decide
+from frostline.search.limits import Budget, bargains
+from frostline.search.planning import measure_for_plans, workload
+from frostline.search.proposals import propose
+from frostline.search.successive_halving import make_rungs, race, trial_of
+from frostline.stats.intervals import compare
 from frostline.tasks import Task, load_task
 from frostline.tasks.metrics import METRICS
 from frostline.tasks.splits import divide
-from frostline.workshop import Workshop
+from frostline.training.shared_inputs import Workshop
+from frostline.trials.in_process import InProcess
+from frostline.trials.store import Store
 
 TASKS = ("sst2", "cola", "mrpc", "mnli")
 SEEDS = 2

@@ -15,9 +15,9 @@ import time
 from pathlib import Path
 
 from frostline.records import Plan, Recipe, TrialResult, TrialSpec
+from frostline.records.table import table_of
 from frostline.report import write_report
-from frostline.runner.store import Store
-from frostline.table import table_of
+from frostline.trials.store import Store
 
 ENCODERS, TASKS, SEEDS, ROWS, DEPTH = 5, 8, 5, 1000, 12
 ROUNDS = 3

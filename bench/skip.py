@@ -25,15 +25,15 @@ import torch
 from sides import row, take_turns
 from transformers import BertConfig, BertForSequenceClassification
 
-from frostline.checkpoint import load_encoder
-from frostline.encoder import Encoder
-from frostline.examples import Examples
+from frostline.encoders.encoder import Encoder
+from frostline.encoders.loading import load_encoder
+from frostline.encoders.surgery import skip
 from frostline.records import Plan
 from frostline.studies.skip import Span, all_spans, outputs_without
-from frostline.surgery import skip
 from frostline.tasks import load_task
 from frostline.tasks.splits import sample
-from frostline.tunable import Tunable, make_tunable
+from frostline.training.dataset import Examples
+from frostline.training.model import Tunable, make_tunable
 
 DEPTH, WIDTH, BATCH = 12, 384, 32
 TEXTS, ROUNDS = 96, 3

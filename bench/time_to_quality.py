@@ -38,14 +38,14 @@ import transformers
 from rows import labelled_rows
 from sklearn.linear_model import LogisticRegression
 
-from frostline.checkpoint import load_encoder
-from frostline.encoder import Encoder
-from frostline.race import Entry
+from frostline.encoders.encoder import Encoder
+from frostline.encoders.loading import load_encoder
 from frostline.records import Recipe
-from frostline.running import run
+from frostline.search.run import run
+from frostline.search.successive_halving import Entry
 from frostline.tasks import Task, load_task
 from frostline.tasks.splits import divide
-from frostline.train import judge
+from frostline.training.loop import judge
 
 TASKS = ("sst2", "mrpc", "mnli")
 FULL_RATES, LORA_RATES = (5e-5, 1e-4, 2e-4), (5e-4, 1e-3, 2e-3)

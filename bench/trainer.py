@@ -9,8 +9,8 @@ from typing import Any
 import torch
 import transformers
 
-from frostline.encoder import Encoder
-from frostline.tokens import Tokens
+from frostline.encoders.encoder import Encoder
+from frostline.encoders.tokens import Tokens
 
 
 def collator(

@@ -24,16 +24,16 @@ import transformers
 from sides import row, take_turns
 from transformers import BertConfig, BertForSequenceClassification, BertModel
 
-from frostline.checkpoint import load_encoder
-from frostline.encoder import Encoder
-from frostline.examples import Examples
+from frostline.encoders.encoder import Encoder
+from frostline.encoders.loading import load_encoder
+from frostline.encoders.tokens import Tokens
 from frostline.records import Plan, Recipe
 from frostline.states.cache import open_states
 from frostline.tasks import load_task
 from frostline.tasks.splits import sample
-from frostline.tokens import Tokens
-from frostline.train import train
-from frostline.tunable import Tunable, make_tunable
+from frostline.training.dataset import Examples
+from frostline.training.loop import train
+from frostline.training.model import Tunable, make_tunable
 
 BATCH, DEPTH, FROZEN = 32, 12, 8
 ROWS = {"sst2": 640, "mnli": 320}

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from frostline import embedded
+from frostline.files import demo_assets as embedded
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

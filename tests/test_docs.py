@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from frostline.families import FAMILIES
-from frostline.methods import METHODS
+from frostline.encoders.families import FAMILIES
+from frostline.plans.methods import METHODS
+from frostline.plans.strategies import STRATEGIES
 from frostline.report.studies_page import MARK, studies_markdown
-from frostline.strategies import STRATEGIES
 from frostline.studies import STUDIES
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -47,7 +47,7 @@ def test_links_between_pages_lead_somewhere(page):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_flag_that_a_page_names_exists(page, capsys):
-    from frostline.cli import run
+    from frostline.cli import invoke
 
     known = set()
     for command in (
@@ -64,7 +64,7 @@ def test_every_flag_that_a_page_names_exists(page, capsys):
         "results",
         "report",
     ):
-        run([command, "--help"])
+        invoke([command, "--help"])
         known |= set(re.findall(r"--[a-z][a-z-]+", capsys.readouterr().out))
     ours = "\n".join(line for line in page.read_text().splitlines() if not line.startswith("$ ray "))
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", ours))

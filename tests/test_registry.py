@@ -42,6 +42,6 @@ def test_an_unknown_name_lists_the_known_ones_and_the_nearest(colours):
 
 
 def test_a_package_is_imported_on_first_look_up():
-    from frostline.scores import LAYER_SCORES
+    from frostline.scoring.scores import LAYER_SCORES
 
     assert "variability" in LAYER_SCORES

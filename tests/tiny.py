@@ -9,8 +9,8 @@ import numpy as np
 import torch
 import transformers
 
-from frostline.encoder import Encoder
-from frostline.tokens import Tokens
+from frostline.encoders.encoder import Encoder
+from frostline.encoders.tokens import Tokens
 
 DEPTH = 4
 LENGTHS = (5, 17, 3, 9, 30, 2, 17)

@@ -16,51 +16,51 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from frostline.budget import Budget as Budget
-    from frostline.checkpoint import load_encoder as load_encoder
-    from frostline.encoder import Encoder as Encoder
+    from frostline.api._estimators import FrostlineClassifier as FrostlineClassifier
+    from frostline.api._estimators import FrostlineRegressor as FrostlineRegressor
+    from frostline.api._study import study as study
+    from frostline.encoders.encoder import Encoder as Encoder
+    from frostline.encoders.loading import load_encoder as load_encoder
+    from frostline.encoders.parameter_counts import count_parameters as count_parameters
     from frostline.errors import FrostlineError as FrostlineError
     from frostline.errors import UserError as UserError
-    from frostline.measurement import measure as measure
-    from frostline.parameters import count_parameters as count_parameters
-    from frostline.planning import plan as plan
-    from frostline.prediction import evaluate as evaluate
-    from frostline.prediction import predict as predict
+    from frostline.prediction.predict import evaluate as evaluate
+    from frostline.prediction.predict import predict as predict
     from frostline.records import LayerScores as LayerScores
     from frostline.records import Plan as Plan
     from frostline.records import Recipe as Recipe
     from frostline.report import write_report as write_report
-    from frostline.running import run as run
-    from frostline.sklearn_face import FrostlineClassifier as FrostlineClassifier
-    from frostline.sklearn_face import FrostlineRegressor as FrostlineRegressor
-    from frostline.studying import study as study
+    from frostline.scoring.measurement import measure as measure
+    from frostline.search.limits import Budget as Budget
+    from frostline.search.planning import plan as plan
+    from frostline.search.run import run as run
     from frostline.tasks import Task as Task
     from frostline.tasks import load_task as load_task
-    from frostline.tuning import tune as tune
+    from frostline.training.execution import tune as tune
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Budget": "budget",
-    "Encoder": "encoder",
-    "FrostlineClassifier": "sklearn_face",
+    "Budget": "search.limits",
+    "Encoder": "encoders.encoder",
+    "FrostlineClassifier": "api._estimators",
     "FrostlineError": "errors",
-    "FrostlineRegressor": "sklearn_face",
+    "FrostlineRegressor": "api._estimators",
     "LayerScores": "records",
     "Plan": "records",
     "Recipe": "records",
     "Task": "tasks",
     "UserError": "errors",
-    "count_parameters": "parameters",
-    "evaluate": "prediction",
-    "load_encoder": "checkpoint",
+    "count_parameters": "encoders.parameter_counts",
+    "evaluate": "prediction.predict",
+    "load_encoder": "encoders.loading",
     "load_task": "tasks",
-    "measure": "measurement",
-    "plan": "planning",
-    "predict": "prediction",
-    "run": "running",
-    "study": "studying",
-    "tune": "tuning",
+    "measure": "scoring.measurement",
+    "plan": "search.planning",
+    "predict": "prediction.predict",
+    "run": "search.run",
+    "study": "api._study",
+    "tune": "training.execution",
     "write_report": "report",
 }
 

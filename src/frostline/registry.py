@@ -77,5 +77,6 @@ class Registry(Generic[T]):
             return
         self._is_loaded = True  # before the imports: the modules may look the registry up while they register
         package = importlib.import_module(self._package)
-        for module in pkgutil.iter_modules(package.__path__):
-            importlib.import_module(f"{self._package}.{module.name}")
+        plug_ins = [module.name for module in pkgutil.iter_modules(package.__path__) if not module.name.startswith("_")]
+        for name in plug_ins:
+            importlib.import_module(f"{self._package}.{name}")

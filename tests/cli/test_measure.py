@@ -13,7 +13,7 @@ import time
 import pytest
 from tests.tiny import save_tiny
 
-from frostline.cli import run
+from frostline.cli import invoke
 
 WORDS = ["ice", "snow", "frost", "sleet", "hail", "sun", "heat", "noon", "July", "sand"]
 
@@ -32,7 +32,7 @@ def weather(tmp_path_factory):
 
 
 def measured(capsys, *arguments: str):
-    assert run(["measure", *arguments, "--json"]) == 0
+    assert invoke(["measure", *arguments, "--json"]) == 0
     out, err = capsys.readouterr()
     assert err == ""
     return json.loads(out)
@@ -72,7 +72,7 @@ def test_options_reach_the_measurement(model, weather, capsys):
 
 
 def test_the_table_marks_the_best_layer_and_says_what_was_guessed(model, weather, capsys):
-    assert run(["measure", weather, "--model", model]) == 0
+    assert invoke(["measure", weather, "--model", model]) == 0
     out = capsys.readouterr().out
     best = measured(capsys, weather, "--model", model)["scores"]["variability"]["best"]
     row = next(line for line in out.splitlines() if line.split()[:1] == [str(best)])
@@ -84,7 +84,7 @@ def test_the_table_marks_the_best_layer_and_says_what_was_guessed(model, weather
 
 
 def test_an_undefined_layer_says_so_in_the_table(model, weather, capsys):
-    assert run(["measure", weather, "--model", model, "--pooling", "first"]) == 0
+    assert invoke(["measure", weather, "--model", model, "--pooling", "first"]) == 0
     assert re.search(r"embeddings\s+undefined", capsys.readouterr().out)
 
 
@@ -112,8 +112,8 @@ def test_an_interrupt_ends_with_130(model, weather, monkeypatch, capsys):
     def interrupt(*_args, **_options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("frostline.measurement.measure", interrupt)
-    assert run(["measure", weather, "--model", model]) == 130
+    monkeypatch.setattr("frostline.scoring.measurement.measure", interrupt)
+    assert invoke(["measure", weather, "--model", model]) == 130
     assert capsys.readouterr().err == "frostline: interrupted\n"
 
 
@@ -121,9 +121,9 @@ def test_a_bug_keeps_its_traceback(model, weather, monkeypatch):
     def fail(*_args, **_options):
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr("frostline.measurement.measure", fail)
+    monkeypatch.setattr("frostline.scoring.measurement.measure", fail)
     with pytest.raises(ZeroDivisionError):
-        run(["measure", weather, "--model", model])
+        invoke(["measure", weather, "--model", model])
 
 
 def test_help_needs_no_torch():
@@ -135,7 +135,7 @@ def test_help_needs_no_torch():
 
 @pytest.mark.parametrize("command", ["measure", "encoders", "tasks"])
 def test_every_command_explains_itself(command, capsys):
-    assert run([command, "--help"]) == 0
+    assert invoke([command, "--help"]) == 0
     out = capsys.readouterr().out
     assert f"Usage: frostline {command}" in out
     assert "--json" in out
@@ -143,17 +143,17 @@ def test_every_command_explains_itself(command, capsys):
 
 @pytest.mark.parametrize(("command", "key", "count"), [("encoders", "encoders", 10), ("tasks", "tasks", 27)])
 def test_lists_come_as_tables_and_as_json(command, key, count, capsys):
-    assert run([command, "--json"]) == 0
+    assert invoke([command, "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)[key]
     assert len(rows) == count
-    assert run([command]) == 0
+    assert invoke([command]) == 0
     table = capsys.readouterr().out
     for row in rows:
         assert (row.get("name") or row["model_type"]) in table
 
 
 def test_the_version_is_printed(capsys):
-    assert run(["--version"]) == 0
+    assert invoke(["--version"]) == 0
     assert capsys.readouterr().out == "frostline 0.1.0\n"
 
 
@@ -166,11 +166,11 @@ def test_the_real_encoder_on_a_real_preset_with_official_files(shared, capsys):
 
 
 def test_scores_are_listed_and_explained(capsys):
-    assert run(["measure", "--list-scores"]) == 0
+    assert invoke(["measure", "--list-scores"]) == 0
     out = capsys.readouterr().out
     assert "* variability " in out
     assert "  cca " in out
-    assert run(["measure", "--list-scores", "--json"]) == 0
+    assert invoke(["measure", "--list-scores", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)["scores"]
     assert {row["name"] for row in rows if row["default"]} == {
         "variability",
@@ -217,12 +217,12 @@ def test_labels_that_look_like_markup_are_printed_as_they_are(model, tmp_path, c
     path = tmp_path / "odd.csv"
     rows = [f"{WORDS[row % 10]} {row},{'[/bold]' if row % 2 else '[red]'}" for row in range(80)]
     path.write_text("\n".join(["text,label", *rows]) + "\n")
-    assert run(["measure", str(path), "--model", model, "--scores", "variability"]) == 0
+    assert invoke(["measure", str(path), "--model", model, "--scores", "variability"]) == 0
     assert "classes [/bold], [red]" in capsys.readouterr().out
 
 
 def test_one_text_per_class_is_undefined_and_no_crash(model, weather, capsys):
-    assert run(["measure", weather, "--model", model, "--examples", "2"]) == 0
+    assert invoke(["measure", weather, "--model", model, "--examples", "2"]) == 0
     assert "variability: undefined at every layer." in capsys.readouterr().out
 
 

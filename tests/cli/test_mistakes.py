@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.tiny import save_tiny
 
-from frostline.cli import run
+from frostline.cli import invoke
 
 ROWS = [(f"text number {row}", "warm" if row % 2 else "cold") for row in range(40)]
 
@@ -181,7 +181,7 @@ def test_a_mistake_is_one_line_and_exit_code_2(mistake, model, tmp_path, capsys)
     arguments = make(tmp_path)
     if "--model" not in arguments:
         arguments += ["--model", model]
-    code = run(["measure", *arguments])
+    code = invoke(["measure", *arguments])
     out, err = capsys.readouterr()
     assert (code, out) == (2, "")
     assert err.count("\n") == 1
@@ -199,7 +199,7 @@ def test_a_mistake_is_one_line_and_exit_code_2(mistake, model, tmp_path, capsys)
     ],
 )
 def test_a_wrong_command_is_one_line_too(arguments, expected, capsys):
-    assert run(arguments) == 2
+    assert invoke(arguments) == 2
     out, err = capsys.readouterr()
     assert out == ""
     assert err.count("\n") == 1

@@ -8,11 +8,11 @@ import json
 from html import escape
 
 import pytest
-from tests.race_tools import save_shallow, write_rows
+from tests.search.race_tools import save_shallow, write_rows
 
-from frostline import planning
-from frostline.cli import run
+from frostline.cli import invoke
 from frostline.records import Plan
+from frostline.search import planning
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def planned(model, rows):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(planning, "plan", remember)
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            assert run(["plan", rows, "--model", model, "--epochs", "2", "--threads", "1", "--json"]) == 0
+            assert invoke(["plan", rows, "--model", model, "--epochs", "2", "--threads", "1", "--json"]) == 0
     assert err.getvalue() == ""
     return made[0], out.getvalue()
 
@@ -55,7 +55,7 @@ def known(planned, monkeypatch):
 
 
 def refused(capsys, *arguments: str) -> str:
-    assert run(list(arguments)) == 2
+    assert invoke(list(arguments)) == 2
     out, err = capsys.readouterr()
     assert out == ""
     assert err.count("\n") == 1
@@ -80,7 +80,7 @@ def test_json_is_one_object_with_the_reason_and_the_cost_of_every_plan(planned):
 
 
 def test_the_table_has_a_line_for_each_plan_with_what_it_costs_and_where_it_comes_from(known, model, rows, capsys):
-    assert run(["plan", rows, "--model", model]) == 0
+    assert invoke(["plan", rows, "--model", model]) == 0
     out, err = capsys.readouterr()
     assert err == ""
     lines = out.splitlines()
@@ -104,7 +104,7 @@ def test_notebooks_show_the_same_table(known):
 
 
 def test_a_limit_leaves_out_what_exceeds_it_and_says_so(known, model, rows, capsys):
-    assert run(["plan", rows, "--model", model, "--max-layers", "1", "--json"]) == 0
+    assert invoke(["plan", rows, "--model", model, "--max-layers", "1", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert [Plan.from_json(one["plan"]) for one in found["proposals"]] == [
         one.plan for one in known.proposals if one.plan.head == 1
@@ -120,7 +120,7 @@ def test_a_limit_that_no_plan_fits_is_one_line_that_says_which_would_do(known, m
     hint = float(said.split("With --max-trainable ")[1].split()[0])
     least = min(one.cost.trainable for one in known.proposals)
     assert least <= hint < 1.02 * least
-    assert run(["plan", rows, "--model", model, "--max-trainable", f"{hint:.0f}", "--json"]) == 0  # it is true
+    assert invoke(["plan", rows, "--model", model, "--max-trainable", f"{hint:.0f}", "--json"]) == 0  # it is true
     assert len(json.loads(capsys.readouterr().out)["proposals"]) == 1
 
 
@@ -142,7 +142,7 @@ def test_a_budget_that_makes_no_sense_is_one_line_before_anything_is_read(capsys
 
 
 def test_it_explains_itself(capsys):
-    assert run(["plan", "--help"]) == 0
+    assert invoke(["plan", "--help"]) == 0
     out = capsys.readouterr().out
     assert "Usage: frostline plan" in out
     assert "nothing is tuned" in out

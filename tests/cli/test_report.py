@@ -11,12 +11,12 @@ import sys
 import pytest
 from tests.report.report_tools import make_measurement, make_study
 
-from frostline.cli import run
+from frostline.cli import invoke
 
 
 def test_it_writes_the_page_into_the_folder_and_says_where(tmp_path, capsys):
     folder = make_measurement(tmp_path / "scores")
-    assert run(["report", str(folder)]) == 0
+    assert invoke(["report", str(folder)]) == 0
     assert f"report:   {folder / 'report.html'}" in capsys.readouterr().out
     assert (folder / "report.html").stat().st_size > 100_000
 
@@ -25,7 +25,7 @@ def test_it_writes_figures_too_and_json_says_all_files(tmp_path, capsys):
     folder = make_study(tmp_path / "freeze", "freeze")
     page, figures = tmp_path / "out" / "page.html", tmp_path / "figures"
     given = ["report", str(folder), "--output", str(page), "--figures", str(figures), "--format", "svg", "--json"]
-    assert run(given) == 0
+    assert invoke(given) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["report"] == str(page)
     assert sorted(told["figures"]) == sorted(map(str, figures.iterdir()))
@@ -49,7 +49,7 @@ def test_it_writes_figures_too_and_json_says_all_files(tmp_path, capsys):
 )
 def test_a_mistake_is_one_line(more, says, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert run(["report", str(make_measurement(tmp_path / "scores")), *more]) == 2
+    assert invoke(["report", str(make_measurement(tmp_path / "scores")), *more]) == 2
     error = capsys.readouterr().err
     assert says in error
     assert error.count("\n") == 1
@@ -57,7 +57,7 @@ def test_a_mistake_is_one_line(more, says, tmp_path, capsys, monkeypatch):
 
 
 def test_a_folder_that_is_none_of_ours_is_one_line(tmp_path, capsys):
-    assert run(["report", str(tmp_path)]) == 2
+    assert invoke(["report", str(tmp_path)]) == 2
     assert "holds nothing of Frostline's" in capsys.readouterr().err
 
 

@@ -14,11 +14,12 @@ from dataclasses import replace
 
 import pytest
 from rich.table import Table
-from tests.race_tools import SPEED, made_up_proposal, save_shallow, write_rows
+from tests.search.race_tools import SPEED, made_up_proposal, save_shallow, write_rows
 
-from frostline import planning, running
-from frostline.cli import run, screen
+from frostline.cli import invoke, screen
 from frostline.records import LayerScores, Plan
+from frostline.search import planning
+from frostline.search import run as running
 from frostline.tasks import load_task
 
 # Two rounds of two plans: what is tested here is what is said about them.
@@ -61,13 +62,13 @@ def finished(model, rows, tmp_path_factory, proposed):
 
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         patch.setattr(planning, "propose", remember)
-        assert run(["run", rows, "--model", model, "--output", str(folder), *FLAGS]) == 0
+        assert invoke(["run", rows, "--model", model, "--output", str(folder), *FLAGS]) == 0
     assert err.getvalue() == ""
     return folder, out.getvalue()
 
 
 def refused(capsys, *arguments: str) -> str:
-    assert run(list(arguments)) == 2
+    assert invoke(list(arguments)) == 2
     out, err = capsys.readouterr()
     assert out == ""
     assert err.count("\n") == 1
@@ -197,13 +198,13 @@ def test_missing_data_and_missing_validation_rows_are_one_line(rows, tmp_path, c
     place = ("--output", str(tmp_path / "run"))
     assert "no such file" in refused(capsys, "run", "missing.csv", *place)
     task = replace(load_task(rows), validation=None)
-    monkeypatch.setattr("frostline.planning.load_task", lambda *given, **options: task)
+    monkeypatch.setattr("frostline.search.planning.load_task", lambda *given, **options: task)
     assert "letters: has no validation rows" in refused(capsys, "run", rows, *place)
     assert not (tmp_path / "run").exists()
 
 
 def test_it_explains_itself(capsys):
-    assert run(["run", "--help"]) == 0
+    assert invoke(["run", "--help"]) == 0
     out = capsys.readouterr().out
     assert "Usage: frostline run" in out
     for flag in ("--minutes", "--max-trainable", "--max-latency", "--margin", "--smallest", "--overwrite", "--json"):
@@ -244,7 +245,7 @@ def test_an_interrupted_run_says_how_to_go_on_and_the_same_command_then_finishes
     recorded = count_trials(place / "checkpoints" / "store.sqlite")
 
     monkeypatch.setattr(planning, "propose", lambda *given, **options: proposed[0])
-    assert run(arguments) == 0
+    assert invoke(arguments) == 0
     out, err = capsys.readouterr()
     assert err == ""
     found = json.loads(out)  # one object, and nothing else
@@ -264,7 +265,7 @@ def test_an_interrupted_run_that_overwrites_says_that_overwriting_again_would_st
         raise KeyboardInterrupt
 
     monkeypatch.setattr(running, "measure_for_plans", interrupted)
-    assert run(["run", rows, "--model", model, "--output", str(tmp_path / "run"), "--overwrite"]) == 130
+    assert invoke(["run", rows, "--model", model, "--output", str(tmp_path / "run"), "--overwrite"]) == 130
     assert capsys.readouterr().err == (
         f"frostline: interrupted; the same command without --overwrite goes on with the run in {tmp_path}/run\n"
     )

@@ -6,12 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.race_tools import write_rows
+from tests.search.race_tools import write_rows
 from tests.studies.study_tools import save_tiny
 
-from frostline.cli import run, screen
+from frostline.cli import invoke, screen
+from frostline.records.table import table_of
 from frostline.studies import STUDIES
-from frostline.table import table_of
 
 
 @pytest.fixture(scope="module")
@@ -30,14 +30,14 @@ def arguments(made, tmp_path_factory):
 
 
 def test_a_study_prints_its_tables_and_where_they_lie_and_goes_on_where_it_was(arguments, capsys):
-    assert run(arguments) == 0
+    assert invoke(arguments) == 0
     first = capsys.readouterr().out
     assert "Quality by the number of frozen layers" in first
     assert "1 of 1 trials to run" in first
     assert "the best constant answer gives" in first
     assert f"again:   frostline results {arguments[-1]}; its trials: --trials" in first
     assert "letters: columns guessed from their names: text = 'text', label = 'label'" in first
-    assert run(arguments) == 0
+    assert invoke(arguments) == 0
     again = capsys.readouterr().out
     assert "trials to run" not in again
     tables = again.partition("'label'\n")[2]
@@ -45,36 +45,36 @@ def test_a_study_prints_its_tables_and_where_they_lie_and_goes_on_where_it_was(a
 
 
 def test_json_is_one_object_with_the_tables(arguments, capsys):
-    run(arguments)
+    invoke(arguments)
     capsys.readouterr()
-    assert run([*arguments, "--json"]) == 0
+    assert invoke([*arguments, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["study"], found["trials"], found["failed"]) == ("freeze", 3, [])
     assert [table["name"] for table in found["tables"]] == ["quality", "share", "mean_share", "parameters"]
 
 
 def test_results_prints_the_tables_or_the_trials_and_exports(arguments, capsys, tmp_path):
-    run(arguments)
+    invoke(arguments)
     capsys.readouterr()
-    assert run(["results", arguments[-1]]) == 0
+    assert invoke(["results", arguments[-1]]) == 0
     assert "Quality by the number of frozen layers" in capsys.readouterr().out
-    assert run(["results", arguments[-1], "--trials"]) == 0
+    assert invoke(["results", arguments[-1], "--trials"]) == 0
     assert "3 trials" in capsys.readouterr().out
-    assert run(["results", arguments[-1], "--export", str(tmp_path / "trials.csv")]) == 0
+    assert invoke(["results", arguments[-1], "--export", str(tmp_path / "trials.csv")]) == 0
     assert "3 trials written to" in capsys.readouterr().out
     assert len((tmp_path / "trials.csv").read_text().splitlines()) == 4
-    assert run(["results", str(tmp_path)]) == 2
+    assert invoke(["results", str(tmp_path)]) == 2
     assert "holds no trials" in capsys.readouterr().err
 
 
 def test_the_list_has_every_study_with_its_paper_and_question(capsys):
     for arguments in (["study"], ["study", "--list"]):
-        assert run(arguments) == 0
+        assert invoke(arguments) == 0
         out = capsys.readouterr().out
         for name, one in STUDIES.items():
             assert name in out
             assert one.question[:40] in out
-    assert run(["study", "--list", "--json"]) == 0
+    assert invoke(["study", "--list", "--json"]) == 0
     assert {one["name"] for one in json.loads(capsys.readouterr().out)["studies"]} == set(STUDIES)
 
 
@@ -102,7 +102,7 @@ def test_a_mistake_is_one_line(arguments, changed, message, capsys, tmp_path):
             given[given.index(flag) + 1] = value
         else:
             given += [flag, value]
-    assert run(given) == 2
+    assert invoke(given) == 2
     told = capsys.readouterr()
     assert message in told.err
     assert told.err.count("\n") == 1
@@ -110,11 +110,11 @@ def test_a_mistake_is_one_line(arguments, changed, message, capsys, tmp_path):
 
 
 def test_a_folder_with_another_specification_is_refused_with_the_difference(arguments, capsys):
-    run(arguments)
+    invoke(arguments)
     capsys.readouterr()
     given = list(arguments)
     given[given.index("--epochs") + 1] = "2"
-    assert run(given) == 2
+    assert invoke(given) == 2
     assert "recipe epochs 1 there, 2 here" in capsys.readouterr().err
 
 
@@ -123,17 +123,17 @@ def test_a_study_of_which_trials_failed_ends_with_3_and_says_which(made, tmp_pat
     given = ["study", "reinitialise", "--quick", "--encoder", encoder, "--tasks", data, "--seeds", "1", "--epochs", "1",
              "--option", "width=1", "--no-cache", "--no-estimate", "--output", str(tmp_path / "out"),
              "--option", "new_layer_rate=1e38"]  # fmt: skip
-    assert run(given) == 3
+    assert invoke(given) == 3
     told = capsys.readouterr()
     assert "trials failed, the first:" in told.err
     assert "--retry-failed" in told.err
-    assert run(["results", str(tmp_path / "out"), "--trials"]) == 0
+    assert invoke(["results", str(tmp_path / "out"), "--trials"]) == 0
     assert "failed" in capsys.readouterr().out
 
 
 def test_a_table_says_once_what_is_the_same_in_all_rows_and_joins_the_ends_of_intervals(capsys):
     from frostline.cli import screen
-    from frostline.table import table_of
+    from frostline.records.table import table_of
 
     rows = [
         {
@@ -163,13 +163,13 @@ def test_a_dry_run_says_the_cost_and_starts_nothing(made, tmp_path, capsys):
     encoder, data = made
     given = ["study", "freeze", "--quick", "--encoder", encoder, "--tasks", data, "--seeds", "1", "--dry-run",
              "--output", str(tmp_path / "study")]  # fmt: skip
-    assert run(given) == 0
+    assert invoke(given) == 0
     said = capsys.readouterr().out
     assert "1 of 1 trials to run, 2 will follow from their results: about" in said
     assert "nothing was run; the same command without --dry-run starts" in said
-    assert run([*given, "--json"]) == 2
+    assert invoke([*given, "--json"]) == 2
     assert "--dry-run: says a line and no tables" in capsys.readouterr().err
-    assert run([*given, "--no-estimate"]) == 0
+    assert invoke([*given, "--no-estimate"]) == 0
     assert "1 of 1 trials to run, 2 will follow from their results\n" in capsys.readouterr().out
 
 
@@ -179,9 +179,9 @@ def test_columns_can_be_named(made, tmp_path, capsys):
     other.write_text(Path(data).read_text().replace("text,label", "a,b", 1))
     given = ["study", "freeze", "--quick", "--encoder", encoder, "--tasks", str(other), "--dry-run", "--output",
              str(tmp_path / "study")]  # fmt: skip
-    assert run(given) == 2
+    assert invoke(given) == 2
     assert "--text and --label" in capsys.readouterr().err
-    assert run([*given, "--text", "a", "--label", "b"]) == 0
+    assert invoke([*given, "--text", "a", "--label", "b"]) == 0
     assert "guessed" not in capsys.readouterr().out
 
 
@@ -205,12 +205,12 @@ def test_without_a_terminal_a_line_is_said_once_in_a_while(monkeypatch, capsys):
 
 
 def test_an_option_that_is_given_twice_is_refused(arguments, capsys):
-    assert run([*arguments, "--option", "step=1", "--option", "step=2"]) == 2
+    assert invoke([*arguments, "--option", "step=1", "--option", "step=2"]) == 2
     assert capsys.readouterr().err == "frostline: --option step: is given twice; give it once\n"
 
 
 def test_intervals_say_what_they_are_of(capsys):
-    from frostline.table import table_of
+    from frostline.records.table import table_of
 
     one = {
         "mean": 1.0,

@@ -11,7 +11,7 @@ import sys
 import pytest
 from tests.tiny import save_tiny
 
-from frostline.cli import run
+from frostline.cli import invoke
 
 WORDS = ["ice", "snow", "frost", "sleet", "hail", "sun", "heat", "noon", "July", "sand"]
 
@@ -44,19 +44,19 @@ def tuned(model, weather, tmp_path_factory):
     """The folder of a finished run."""
     folder = tmp_path_factory.mktemp("runs") / "run"
     arguments = ["tune", weather, "--model", model, "--plan", "2,2,3", "--epochs", "1", "--learning-rate", "0.01"]
-    assert run([*arguments, "--output", str(folder)]) == 0
+    assert invoke([*arguments, "--output", str(folder)]) == 0
     return folder
 
 
 def as_json(capsys, *arguments: str):
-    assert run([*arguments, "--json"]) == 0
+    assert invoke([*arguments, "--json"]) == 0
     out, err = capsys.readouterr()
     assert err == ""
     return json.loads(out)
 
 
 def refused(capsys, *arguments: str) -> str:
-    assert run(list(arguments)) == 2
+    assert invoke(list(arguments)) == 2
     out, err = capsys.readouterr()
     assert out == ""
     assert err.count("\n") == 1
@@ -66,7 +66,7 @@ def refused(capsys, *arguments: str) -> str:
 def test_it_says_what_trains_then_audits_then_judges_then_where_the_model_is(model, weather, tmp_path, capsys):
     folder = tmp_path / "run"
     arguments = ["tune", weather, "--model", model, "--plan", "2,2,3", "--epochs", "1", "--output", str(folder)]
-    assert run(arguments) == 0
+    assert invoke(arguments) == 0
     out, err = capsys.readouterr()
     assert err == ""
     places = [
@@ -142,7 +142,7 @@ def test_a_method_with_options(model, weather, capsys):
 
 
 def test_plans_and_methods_are_listed(capsys):
-    assert run(["tune", "--list-plans", "--list-methods"]) == 0
+    assert invoke(["tune", "--list-plans", "--list-methods"]) == 0
     out = capsys.readouterr().out
     assert "best-down" in out
     assert "keep_top=yes" in out
@@ -198,7 +198,7 @@ def test_an_earlier_result_is_replaced_only_when_asked(model, weather, tuned, tm
 def test_a_stopped_run_goes_on_to_the_same_result(model, weather, tmp_path, capsys, monkeypatch):
     arguments = ["tune", weather, "--model", model, "--plan", "3,4,4", "--epochs", "3", "--learning-rate", "0.01"]
     whole = as_json(capsys, *arguments, "--output", str(tmp_path / "whole"))
-    from frostline.train import Run
+    from frostline.training.loop import Run
 
     step = Run._step
 
@@ -208,7 +208,7 @@ def test_a_stopped_run_goes_on_to_the_same_result(model, weather, tmp_path, caps
         step(self, number)
 
     monkeypatch.setattr(Run, "_step", stop)
-    assert run([*arguments, "--output", str(tmp_path / "parts")]) == 130
+    assert invoke([*arguments, "--output", str(tmp_path / "parts")]) == 130
     assert (tmp_path / "parts" / "checkpoints").is_dir()
     capsys.readouterr()
     assert "--resume" in refused(capsys, "predict", str(tmp_path / "parts"), weather)
@@ -246,16 +246,18 @@ def test_a_run_that_was_killed_while_it_saved_goes_on(model, weather, tmp_path, 
         str(tmp_path / "run"),
     ]
     with monkeypatch.context() as patch:
-        patch.setattr("frostline.export._move_into_place", kill)
-        patch.setattr("frostline.export.shutil.rmtree", lambda *args, **options: None)  # killed: nothing is tidied up
-        assert run(arguments) == 130
+        patch.setattr("frostline.prediction.export._move_into_place", kill)
+        patch.setattr(
+            "frostline.prediction.export.shutil.rmtree", lambda *args, **options: None
+        )  # killed: nothing is tidied up
+        assert invoke(arguments) == 130
     capsys.readouterr()
     assert as_json(capsys, *arguments, "--resume")["kind"] == "tuned"
     assert not (tmp_path / "run" / "checkpoints").exists()
 
 
 def test_predictions_come_as_csv(tuned, weather, capsys):
-    assert run(["predict", str(tuned), weather]) == 0
+    assert invoke(["predict", str(tuned), weather]) == 0
     out, err = capsys.readouterr()
     rows = list(csv.DictReader(io.StringIO(out)))
     assert len(rows) == 60
@@ -266,7 +268,9 @@ def test_predictions_come_as_csv(tuned, weather, capsys):
 
 def test_predictions_go_to_a_file(tuned, weather, tmp_path, capsys):
     for name in ("out.csv", "out.jsonl"):
-        assert run(["predict", str(tuned / "model"), weather, "--text", "text", "--output", str(tmp_path / name)]) == 0
+        assert (
+            invoke(["predict", str(tuned / "model"), weather, "--text", "text", "--output", str(tmp_path / name)]) == 0
+        )
     assert capsys.readouterr().out == ""
     table = list(csv.DictReader(io.StringIO((tmp_path / "out.csv").read_text())))
     lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
@@ -290,7 +294,7 @@ def test_evaluation_gives_the_metrics_of_the_run(tuned, weather, capsys):
     assert found["metrics"] == pytest.approx(result["metrics"]["test"])
     assert found["rows"] == 12
     assert as_json(capsys, "evaluate", str(tuned), weather, "--split", "all")["rows"] == 60
-    assert run(["evaluate", str(tuned), weather, "--metric", "macro_f1"]) == 0
+    assert invoke(["evaluate", str(tuned), weather, "--metric", "macro_f1"]) == 0
     assert "macro_f1" in capsys.readouterr().out
 
 
@@ -312,17 +316,17 @@ def test_the_cache_is_listed_and_cleared(model, weather, tmp_path, capsys, monke
     as_json(capsys, "tune", weather, "--model", model, "--plan", "4,4,4", "--epochs", "1")
     entries = as_json(capsys, "cache")["entries"]
     assert [entry["layer"] for entry in entries] == [3, 3, 3]
-    assert run(["cache"]) == 0
+    assert invoke(["cache"]) == 0
     assert model in capsys.readouterr().out.replace("\n", "")
     assert as_json(capsys, "cache", "--clear")["freed"] == sum(entry["size"] for entry in entries)
-    assert run(["cache", "--clear"]) == 0
+    assert invoke(["cache", "--clear"]) == 0
     assert "freed" in capsys.readouterr().out
     assert as_json(capsys, "cache")["entries"] == []
 
 
 @pytest.mark.parametrize("command", ["tune", "predict", "evaluate", "cache"])
 def test_every_command_explains_itself(command, capsys):
-    assert run([command, "--help"]) == 0
+    assert invoke([command, "--help"]) == 0
     out = capsys.readouterr().out
     assert f"Usage: frostline {command}" in out
     assert "--json" in out

@@ -9,7 +9,7 @@ from typing import Any
 from tests.studies.test_figures import DRAWN, read_table
 
 from frostline.records import LayerScore, LayerScores, Plan, TrialResult
-from frostline.runner.store import Store
+from frostline.trials.store import Store
 
 ABOUT = {"format": 1, "versions": {"python": "3"}, "seed": 0, "threads": 1}
 

@@ -10,14 +10,14 @@ import os
 import shutil
 
 import pytest
-from tests.race_tools import propose_only, save_shallow, skip_slow_parts, write_rows
 from tests.report.report_tools import make_measurement, make_study
+from tests.search.race_tools import propose_only, save_shallow, skip_slow_parts, write_rows
 
 import frostline
-from frostline.notebook import layer_stack
 from frostline.records import Plan, Recipe
 from frostline.report import write_report
 from frostline.report.live import serving
+from frostline.report.notebook import layer_stack
 from frostline.report.opened import open_folder
 from frostline.report.pages import page_of
 from frostline.studies import STUDIES

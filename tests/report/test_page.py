@@ -11,12 +11,12 @@ from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
-from tests.race_tools import propose_only, save_shallow, skip_slow_parts, write_rows
+from tests.search.race_tools import propose_only, save_shallow, skip_slow_parts, write_rows
 
 import frostline
-from frostline.notebook import layer_stack
 from frostline.records import Plan, Recipe
 from frostline.report import write_report
+from frostline.report.notebook import layer_stack
 from frostline.tasks import load_task
 
 HOSTILE = (

@@ -13,7 +13,7 @@ import urllib.request
 import pytest
 from tests.report.report_tools import failed, make_measurement, make_study, make_tuned, some_scores
 from tests.report.test_page import Parsed
-from tests.runner.test_store import numbered
+from tests.trials.test_store import numbered
 
 from frostline.errors import OptionError, UserError
 from frostline.report import write_report
@@ -21,8 +21,8 @@ from frostline.report.live import serving
 from frostline.report.opened import _RUN, open_folder
 from frostline.report.pages import page_of
 from frostline.report.score_figures import best_in_words, score_figures
-from frostline.runner.store import Store
 from frostline.studies import STUDIES
+from frostline.trials.store import Store
 
 
 def words_of(folder):

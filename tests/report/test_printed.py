@@ -7,8 +7,8 @@ from tests.report.report_tools import some_scores
 
 from frostline.charts.theme import ROLES
 from frostline.errors import OptionError
-from frostline.notebook import layer_stack
 from frostline.records import Plan
+from frostline.report.notebook import layer_stack
 from frostline.report.page import Page
 from frostline.report.printed import drawn, print_figures
 from frostline.report.score_figures import score_figures

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from frostline.records.table import table_of
 from frostline.report.page import Page, Section, render
-from frostline.table import table_of
 
 
 def shown(records):

@@ -11,10 +11,10 @@ import pytest
 import torch
 from tests.tiny import ALL_CONFIGS, CONFIGS, random_tokens, tiny_encoder
 
+from frostline.encoders.surgery import truncate
 from frostline.errors import OptionError
 from frostline.states import cache
 from frostline.states.cache import open_states
-from frostline.surgery import truncate
 
 LAYER = 2
 

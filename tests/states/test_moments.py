@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.scores.test_closed_forms import draw, evidence
+from tests.scoring.scores.test_closed_forms import draw, evidence
 from tests.tiny import random_tokens, tiny_encoder
 
-from frostline.scores import LAYER_SCORES
+from frostline.scoring.scores import LAYER_SCORES
 from frostline.states.moments import ClassMoments, stream_moments
 from frostline.states.pooled import pooled_states
 

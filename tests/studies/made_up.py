@@ -7,8 +7,8 @@ import math
 import zlib
 
 from frostline.records import TrialResult
-from frostline.scores import LAYER_SCORES
-from frostline.studies.robustness_tables import SCORES
+from frostline.scoring.scores import LAYER_SCORES
+from frostline.studies.robustness.tables import SCORES
 from frostline.studies.skip import all_spans
 from frostline.tasks.metrics import METRICS
 

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from scipy import stats
-from tests.race_tools import write_rows
+from tests.search.race_tools import write_rows
 from tests.tiny import tiny_model, tiny_tokenizer
 
-from frostline.checkpoint import quiet_transformers
+from frostline.api._study import Studied, study
+from frostline.encoders.loading import quiet_transformers
 from frostline.records import TrialResult
-from frostline.studying import Studied, study
 
 # Short trials: what is tested is that a study asks the right things and counts them right, not that models get good.
 SHORT = {"epochs": 1, "batch": 16}

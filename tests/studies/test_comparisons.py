@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from frostline.runner.statistics import Difference, summarise
-from frostline.studies.comparisons import both_intervals, correct
-from frostline.studies.tables import best_constant, constant_quality, is_informative
+from frostline.stats.intervals import Difference, summarise
+from frostline.studies._comparisons import both_intervals, correct
+from frostline.studies._tables import best_constant, constant_quality, is_informative
 
 
 def task_of(labels, metric, *, kind="classification"):

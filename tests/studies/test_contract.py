@@ -8,12 +8,12 @@ import json
 import sys
 
 import pytest
-from tests.race_tools import write_rows
+from tests.search.race_tools import write_rows
 from tests.studies.study_tools import Nothing, run_quickly, save_tiny
 
+from frostline.api._study import study
 from frostline.errors import OptionError, UserError
 from frostline.studies import STUDIES
-from frostline.studying import study
 from frostline.tasks import PRESETS
 
 

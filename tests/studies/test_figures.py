@@ -17,10 +17,10 @@ import vl_convert
 
 from frostline.charts import Results
 from frostline.charts.theme import config
+from frostline.records.table import Table
 from frostline.studies import STUDIES
 from frostline.studies.strategies import plans_of_paper_1
-from frostline.studies.strategies_figures import _kind
-from frostline.table import Table
+from frostline.studies.strategies.figures import _kind
 
 DRAWN, GOLDEN = Path(__file__).parent / "drawn", Path(__file__).parent / "golden"
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from frostline.api._study import study
 from frostline.studies import STUDIES
-from frostline.studying import study
 
 
 @pytest.mark.studies

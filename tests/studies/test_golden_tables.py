@@ -13,11 +13,11 @@ from statistics import mean, stdev
 
 import pytest
 from scipy import stats
-from tests.race_tools import write_rows
+from tests.search.race_tools import write_rows
 from tests.studies.made_up import MadeUp, wave
 from tests.studies.study_tools import run_quickly, save_tiny, spearman_of_all_orders
 
-from frostline.measurement import measure
+from frostline.scoring.measurement import measure
 from frostline.studies import STUDIES
 
 _ARMS = "full+top-1+top-2+down-1+down-2+up+middle-1+random-1"
@@ -52,7 +52,7 @@ def made(request, tmp_path_factory):
             str(save_tiny(folder / name, layers=4 - seed, seed=seed)) for seed, name in enumerate(names)
         ]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("frostline.study_run.measure", with_made_up_probes)
+        patch.setattr("frostline.studies._engine.run.measure", with_made_up_probes)
         found = run_quickly(name, folder, layers=4, tasks=[str(file) for file in files], executor=MadeUp, **given)
     return request.param, found
 

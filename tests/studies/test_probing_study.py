@@ -9,18 +9,18 @@ import pytest
 from scipy import stats
 from tests.studies.study_tools import Nothing, run_quickly, spearman_of_all_orders
 
-from frostline.checkpoint import load_encoder
+from frostline.api._study import QUICK_ROWS
+from frostline.encoders.loading import load_encoder
 from frostline.errors import OptionError
-from frostline.measurement import measure
 from frostline.records import Recipe
+from frostline.scoring.measurement import measure
 from frostline.studies import STUDIES, Ask
+from frostline.studies._tables import mean_curve
 from frostline.studies.probing import HELD_OUT, PRETRAINED, TUNED
-from frostline.studies.probing_tables import agreement_over_layers, best_layer
-from frostline.studies.tables import mean_curve
-from frostline.studying import QUICK_ROWS
+from frostline.studies.probing.tables import agreement_over_layers, best_layer
 from frostline.tasks import load_task
-from frostline.tuning import Settings, execute
-from frostline.workshop import Workshop
+from frostline.training.execution import Settings, execute
+from frostline.training.shared_inputs import Workshop
 
 # Fast enough for the tuned encoder to be quite another one.
 FAST = {"epochs": 1, "batch": 16, "learning_rate": 3e-3}

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
-from tests.race_tools import write_rows
+from tests.search.race_tools import write_rows
 from tests.studies.study_tools import run_quickly, save_tiny
 
-from frostline.checkpoint import load_encoder
+from frostline.encoders.loading import load_encoder
 from frostline.errors import OptionError
-from frostline.evidence import Evidence
 from frostline.records import Plan, Recipe
-from frostline.scores.fisher import estimate_fisher
+from frostline.scoring.score_inputs import Evidence
+from frostline.scoring.scores.fisher import estimate_fisher
 from frostline.studies.ranking import fisher_scores
-from frostline.studies.ranking_tables import (
+from frostline.studies.ranking.tables import (
     ROWS,
     TUNING,
     concordance,
@@ -27,8 +27,8 @@ from frostline.studies.ranking_tables import (
     variance_shares,
 )
 from frostline.tasks import load_task
-from frostline.tuning import Settings, execute, tunable_for
-from frostline.workshop import Workshop
+from frostline.training.execution import Settings, execute, tunable_for
+from frostline.training.shared_inputs import Workshop
 
 # A constant rate from the first step on: an epoch of a longer run is then the end of a shorter one.
 RECIPE = {"epochs": 2, "batch": 16, "learning_rate": 1e-3, "schedule": "constant", "warmup": 0.0}

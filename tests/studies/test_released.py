@@ -7,17 +7,17 @@ import json
 import pytest
 import torch
 from scipy.stats import truncnorm
-from tests.race_tools import write_rows
+from tests.search.race_tools import write_rows
 from tests.studies.made_up import MadeUp
 from tests.studies.study_tools import run_quickly
 from tests.tiny import tiny_encoder, tiny_tokenizer
 from transformers import BertConfig, BertModel
 
-from frostline.checkpoint import quiet_transformers
+from frostline.encoders.loading import quiet_transformers
+from frostline.encoders.surgery import reinitialise
 from frostline.errors import OptionError
 from frostline.records import LayerScores, Plan
-from frostline.studies.released import frozen_by_prefix
-from frostline.surgery import reinitialise
+from frostline.studies._released import frozen_by_prefix
 
 
 @pytest.mark.parametrize(

@@ -11,14 +11,14 @@ import torch
 from scipy import stats
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
-from tests.race_tools import write_rows
+from tests.search.race_tools import write_rows
 from tests.studies.study_tools import run_quickly
 
-from frostline.checkpoint import load_encoder
+from frostline.encoders.loading import load_encoder
 from frostline.errors import MeasureError, OptionError
-from frostline.evidence import Evidence
-from frostline.heldout import hold_out
-from frostline.scores.variability import variability
+from frostline.scoring.probes.holdout import hold_out
+from frostline.scoring.score_inputs import Evidence
+from frostline.scoring.scores.variability import variability
 from frostline.states.pooled import pooled_states
 from frostline.studies import STUDIES
 from frostline.studies.robustness import (
@@ -29,7 +29,7 @@ from frostline.studies.robustness import (
     imbalances,
     scarcities,
 )
-from frostline.studies.robustness_tables import compared
+from frostline.studies.robustness.tables import compared
 from frostline.tasks import load_task
 
 

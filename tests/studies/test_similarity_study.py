@@ -8,12 +8,10 @@ import pytest
 import torch
 from tests.studies.study_tools import run_quickly, save_tiny
 from tests.tiny import padded_inputs
-from tests.tuning_tools import tiny_tunable
+from tests.training.tuning_tools import tiny_tunable
 
 from frostline.records import Plan, Recipe
-from frostline.runner.kinds import run_trial, tune_for
-from frostline.runner.materials import Bench, Materials
-from frostline.similarity import cka_matrix
+from frostline.states.cka import cka_matrix
 from frostline.studies import STUDIES, Ask
 from frostline.studies.similarity import (
     _centred_grams,
@@ -23,7 +21,9 @@ from frostline.studies.similarity import (
     orders_by_chance,
 )
 from frostline.tasks import load_task
-from frostline.tunable import as_tuned
+from frostline.training.model import as_tuned
+from frostline.trials.context import Bench, Materials
+from frostline.trials.run_trial import run_trial, tune_for
 
 LAYERS = 3
 

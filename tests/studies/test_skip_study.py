@@ -8,18 +8,18 @@ import pytest
 import torch
 from tests.studies.study_tools import run_quickly
 from tests.tiny import ALL_CONFIGS, DEPTH, tiny_encoder
-from tests.tuning_tools import CLASSES, many_labels, many_tokens, tiny_tunable
+from tests.training.tuning_tools import CLASSES, many_labels, many_tokens, tiny_tunable
 
-from frostline import packed
-from frostline.examples import Examples
+from frostline.encoders.surgery import skip
+from frostline.kernels import packed_layer as packed
 from frostline.records import Plan
-from frostline.runner.kinds import run_trial, tune_for
-from frostline.runner.materials import Bench, Materials
 from frostline.studies import STUDIES, Ask
 from frostline.studies.skip import all_spans, outputs_without
-from frostline.surgery import skip
 from frostline.tasks import load_task
-from frostline.tunable import Tunable, make_tunable
+from frostline.training.dataset import Examples
+from frostline.training.model import Tunable, make_tunable
+from frostline.trials.context import Bench, Materials
+from frostline.trials.run_trial import run_trial, tune_for
 
 
 def rows_of(*, choices: int | None = None) -> Examples:

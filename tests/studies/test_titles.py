@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from frostline.studies.freeze_figures import _lost
-from frostline.studies.probing_figures import _moved, _tells
-from frostline.studies.ranking_figures import _deviations, _least_alike
-from frostline.studies.robustness_figures import IMBALANCE, _steadiness
-from frostline.studies.similarity_figures import _stay
-from frostline.studies.truncate_figures import _can_go
+from frostline.studies.freeze.figures import _lost
+from frostline.studies.probing.figures import _moved, _tells
+from frostline.studies.ranking.figures import _deviations, _least_alike
+from frostline.studies.robustness.figures import IMBALANCE, _steadiness
+from frostline.studies.similarity.figures import _stay
+from frostline.studies.truncate.figures import _can_go
 
 CASE = {"encoder": "tiny", "task": "letters"}
 

@@ -10,15 +10,15 @@ from tests.studies.study_tools import run_quickly
 from tests.tiny import padded_inputs
 
 from frostline.records import Plan, Recipe
-from frostline.runner.kinds import run_trial, tune_for
-from frostline.runner.materials import Bench, Materials
-from frostline.runner.trials import guesses
 from frostline.studies import STUDIES, Ask
-from frostline.studies.tables import notes_on_all
+from frostline.studies._tables import notes_on_all
 from frostline.studies.truncate import _fresh_heads
 from frostline.tasks import load_task
-from frostline.tuning import Settings, execute
-from frostline.workshop import Workshop
+from frostline.training.execution import Settings, execute
+from frostline.training.shared_inputs import Workshop
+from frostline.trials.context import Bench, Materials
+from frostline.trials.in_process import guesses
+from frostline.trials.run_trial import run_trial, tune_for
 
 LAYERS = 3
 HEADS = Recipe(learning_rate=1e-2, epochs=2, batch=8, threads=1, seed=3)

@@ -7,7 +7,7 @@ import pytest
 
 from frostline.errors import DataError
 from frostline.tasks.columns import choose_columns
-from frostline.tasks.table import Table
+from frostline.tasks.raw_table import Table
 
 
 def table(*columns: str) -> Table:

@@ -6,7 +6,7 @@ import pytest
 
 from frostline.errors import DataError, OptionError
 from frostline.tasks.labels import LabelColumn, parse_known_labels, parse_labels
-from frostline.tasks.table import Table
+from frostline.tasks.raw_table import Table
 
 
 def table(cells: list[Any], form: Literal["text", "typed"] = "text", names: tuple[str, ...] | None = None) -> Table:

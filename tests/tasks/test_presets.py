@@ -537,9 +537,9 @@ RATINGS = {
 
 @pytest.fixture
 def ratings(monkeypatch: pytest.MonkeyPatch) -> None:
-    import frostline.embedded
+    import frostline.files.demo_assets
 
-    monkeypatch.setattr(frostline.embedded, "ratings", RATINGS.__getitem__)
+    monkeypatch.setattr(frostline.files.demo_assets, "ratings", RATINGS.__getitem__)
 
 
 @pytest.mark.usefixtures("ratings")

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from frostline.table import Cell, Table
+from frostline.records.table import Cell, Table
 
 Row = Mapping[str, Any]
 

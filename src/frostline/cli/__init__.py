@@ -25,7 +25,7 @@ from frostline.cli import (
     predict,
     report,
     results,
-    run_all,
+    run,
     study,
     tasks,
     tune,
@@ -42,7 +42,7 @@ app = typer.Typer(
     epilog="Start with `frostline run`: it needs no arguments. Then try it on your own file: "
     "`frostline run reviews.csv`.",
 )
-app.command(name="run")(run_all.command)
+app.command(name="run")(run.command)
 app.command(name="measure")(measure.command)
 app.command(name="plan")(plan.command)
 app.command(name="tune")(tune.command)
@@ -87,10 +87,10 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that knows no bars and arrows shows question marks
-    sys.exit(run(sys.argv[1:]))
+    sys.exit(invoke(sys.argv[1:]))
 
 
-def run(arguments: list[str]) -> int:
+def invoke(arguments: list[str]) -> int:
     """The exit code of one command line, after running it."""
     try:
         code = app(arguments or ["--help"], standalone_mode=False, prog_name="frostline")

@@ -12,7 +12,7 @@ import typer
 from frostline.errors import OptionError
 
 if TYPE_CHECKING:
-    from frostline.budget import Budget
+    from frostline.search.limits import Budget
 
 Minutes = Annotated[Optional[float], typer.Option("--minutes", help="Time for the whole run.", show_default="no limit")]
 MaxTrainable = Annotated[
@@ -73,7 +73,7 @@ def read(
     best: bool,
 ) -> Budget:
     """The budget that the flags stand for."""
-    from frostline.budget import Budget
+    from frostline.search.limits import Budget
 
     goals = {"smallest": smallest, "fastest": fastest, "best": best}
     chosen = [name for name, wanted in goals.items() if wanted]

@@ -8,7 +8,7 @@ from frostline.cli import options, screen
 def command(as_json: options.Json = False) -> None:
     """List the encoder families that are supported, with examples of each."""
     with screen.starting():
-        from frostline.families import FAMILIES
+        from frostline.encoders.families import FAMILIES
     rows = [
         {
             "model_type": name,

@@ -52,9 +52,9 @@ def command(
     if source is None:
         raise OptionError(f"{folder}: give the labelled rows to judge it on, such as the file that it was tuned on")
     with screen.starting():
-        from frostline.device import use_device
-        from frostline.loaded import load_tuned
-        from frostline.prediction import evaluate, kind_to_ask
+        from frostline.kernels.device import use_device
+        from frostline.prediction.loading import load_tuned
+        from frostline.prediction.predict import evaluate, kind_to_ask
         from frostline.tasks import load_task
         from frostline.tasks.files import has_known_suffix, missing_file
     place = use_device(device, threads=threads)

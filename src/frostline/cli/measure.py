@@ -88,11 +88,11 @@ def command(
     """
     source = options.one_source(file, data)
     with screen.starting():
-        from frostline import folders
-        from frostline.checkpoint import load_encoder
-        from frostline.device import use_device
-        from frostline.measurement import measure
-        from frostline.scores import LAYER_SCORES
+        from frostline.encoders.loading import load_encoder
+        from frostline.files import folders
+        from frostline.kernels.device import use_device
+        from frostline.scoring.measurement import measure
+        from frostline.scoring.scores import LAYER_SCORES
         from frostline.tasks import load_task
     if list_scores:
         _list_scores(as_json)
@@ -143,8 +143,8 @@ def command(
 
 
 def _list_scores(as_json: bool) -> None:
-    from frostline.measured_rows import DEFAULT_SCORES
-    from frostline.scores import LAYER_SCORES
+    from frostline.scoring.scores import LAYER_SCORES
+    from frostline.scoring.selection import DEFAULT_SCORES
 
     rows = [
         {

@@ -57,10 +57,10 @@ def command(
         best=best,
     )
     with screen.starting():
-        from frostline.checkpoint import load_encoder
-        from frostline.device import use_device
-        from frostline.planning import plan, task_or_example
+        from frostline.encoders.loading import load_encoder
+        from frostline.kernels.device import use_device
         from frostline.records import Recipe
+        from frostline.search.planning import plan, task_or_example
     recipe = Recipe(epochs=epochs, batch=batch, max_length=max_length, threads=threads, seed=seed)
     place = use_device(device, threads=threads)
     with screen.waiting("reading the data"):

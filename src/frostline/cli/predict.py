@@ -16,7 +16,7 @@ import typer
 from frostline.cli import options, screen
 
 if TYPE_CHECKING:
-    from frostline.prediction import Predictions
+    from frostline.prediction.predict import Predictions
 
 _SUFFIXES = (".csv", ".jsonl")
 
@@ -43,14 +43,14 @@ def command(
 ) -> None:
     """Predict the labels of texts with a tuned model: a run's folder, its model folder, or any stock classifier."""
     if output is not None:
-        from frostline.folders import check_file
+        from frostline.files.folders import check_file
 
         check_file(output, "--output", _SUFFIXES)
     with screen.starting():
-        from frostline.device import use_device
-        from frostline.loaded import load_tuned
-        from frostline.prediction import answer
-        from frostline.unlabelled import read_unlabelled
+        from frostline.kernels.device import use_device
+        from frostline.prediction.loading import load_tuned
+        from frostline.prediction.predict import answer
+        from frostline.tasks.unlabelled import read_unlabelled
     place = use_device(device, threads=threads)
     with screen.waiting("reading the data"):
         rows, notes = read_unlabelled(file, text=text, text_pair=text_pair, choices=choices)

@@ -22,7 +22,7 @@ def command(
     as_json: options.Json = False,
 ) -> None:
     """Print the tables of a study, or every trial that a folder has recorded."""
-    from frostline.results import read_tables, read_trials, unfinished, write_trials
+    from frostline.studies._engine.results import read_tables, read_trials, unfinished, write_trials
 
     if export is not None:
         count = write_trials(folder, export)

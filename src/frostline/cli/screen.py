@@ -17,10 +17,10 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
-from frostline.table import cell_in_words
+from frostline.records.table import cell_in_words
 
 if TYPE_CHECKING:
-    from frostline.table import Table as StudyTable
+    from frostline.records.table import Table as StudyTable
 
 Tell = Callable[[str, int, int], None]
 _ROWS_ON_SCREEN = 60

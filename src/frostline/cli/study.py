@@ -14,9 +14,9 @@ from frostline.cli import options, screen
 from frostline.errors import Interrupted, OptionError, TrialsFailed
 
 if TYPE_CHECKING:
-    from frostline.runner.executors import Executor
-    from frostline.runner.materials import Materials
-    from frostline.studying import Studied
+    from frostline.api._study import Studied
+    from frostline.trials.context import Materials
+    from frostline.trials.executors import Executor
 
 
 def command(
@@ -100,10 +100,10 @@ def command(
         _list(as_json=as_json)
         return
     with screen.starting():
-        from frostline.device import use_device
+        from frostline.api._study import study
+        from frostline.kernels.device import use_device
         from frostline.records import TrialResult, TrialSpec
         from frostline.studies import STUDIES
-        from frostline.studying import study
     chosen = STUDIES[name]  # a name that is unknown is said before anything is loaded
     if any(not given.strip(", ") for given in tasks or []):
         raise OptionError("--tasks '': names no task; leave it away for the study's own")
@@ -180,7 +180,7 @@ def command(
 
 
 def _on_ray(on: str, cpus: float, gpus: float) -> Callable[[Materials], Executor]:
-    from frostline.runner.on_ray import OnRay
+    from frostline.trials.ray_executor import OnRay
 
     address = None if on == "ray" else on
     return lambda materials: OnRay(materials, address=address, cpus=cpus, gpus=gpus)

@@ -16,10 +16,10 @@ from frostline.cli import options, screen
 from frostline.errors import Interrupted, OptionError
 
 if TYPE_CHECKING:
-    from frostline.encoder import Encoder
+    from frostline.encoders.encoder import Encoder
     from frostline.records import LayerScores, Plan
     from frostline.tasks import Task
-    from frostline.tuned import Tuned
+    from frostline.training.result import Tuned
 
 
 def command(
@@ -113,13 +113,13 @@ def command(
     if output is None and (resume or overwrite):
         raise OptionError(f"--{'resume' if resume else 'overwrite'}: say which folder with --output")
     with screen.starting():
-        from frostline import folders
-        from frostline.checkpoint import load_encoder
-        from frostline.device import use_device
-        from frostline.plans import check_words, with_method
+        from frostline.encoders.loading import load_encoder
+        from frostline.files import folders
+        from frostline.kernels.device import use_device
+        from frostline.plans.parsing import check_words, with_method
         from frostline.records import Plan, Recipe
         from frostline.tasks import load_task
-        from frostline.tuning import tune
+        from frostline.training.execution import tune
     recipe = Recipe.from_json(
         {
             "learning_rate": learning_rate,
@@ -207,8 +207,8 @@ def _resumable(output: Path | None) -> Iterator[None]:
 def _plan(
     words: str, encoder: Encoder, task: Task, scores: LayerScores | None, *, seed: int, tell: screen.Tell
 ) -> Plan:
-    from frostline.measurement import measure
-    from frostline.plans import read_plan
+    from frostline.plans.parsing import read_plan
+    from frostline.scoring.measurement import measure
 
     if scores is not None and scores.encoder.get("revision") != encoder.revision:
         raise OptionError(f"--scores: were measured on {scores.encoder.get('name')}, not on {encoder.name}")
@@ -258,8 +258,8 @@ def _read_scores(folder: Path) -> LayerScores:
 
 def _list(*, plans: bool, methods: bool, as_json: bool) -> None:
     with screen.starting():
-        from frostline.methods import METHODS
-        from frostline.strategies import STRATEGIES
+        from frostline.plans.methods import METHODS
+        from frostline.plans.strategies import STRATEGIES
     found: dict[str, list[dict[str, Any]]] = {}
     if plans:
         found["strategies"] = [
@@ -303,8 +303,8 @@ def _word(value: Any) -> str:
 
 
 def _show(tuned: Tuned, said: set[str]) -> None:
-    from frostline.card import how_to_load
-    from frostline.export import is_stock
+    from frostline.prediction.export import is_stock
+    from frostline.prediction.model_card import how_to_load
 
     console = screen.out()
     console.print(f"audit: {tuned.trained.audit}\n", markup=False)

@@ -12,9 +12,9 @@ from typing import Any
 
 from frostline.errors import OptionError, UserError
 from frostline.records import LayerScores, TrialResult, TrialSpec
-from frostline.results import PROGRESS, STORE, read_tables
-from frostline.runner.store import Store
-from frostline.table import Table
+from frostline.records.table import Table
+from frostline.studies._engine.results import PROGRESS, STORE, read_tables
+from frostline.trials.store import Store
 
 KINDS = ("measurement", "run", "tuned", "study")
 

@@ -18,8 +18,8 @@ from typing import Any
 from frostline.charts import Figure
 from frostline.charts.draw.parts import shown_columns
 from frostline.charts.theme import config
+from frostline.records.table import Table, cell_in_words
 from frostline.report.stack_figure import stack_figure
-from frostline.table import Table, cell_in_words
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _MOST_ROWS = 400  # of a table

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from frostline import folders
 from frostline.charts import Figure
 from frostline.charts.theme import config
 from frostline.errors import OptionError, did_you_mean
+from frostline.files import folders
 
 FORMATS = ("png", "svg", "pdf")
 SCHEMES = ("light", "dark")

@@ -11,7 +11,7 @@ from frostline.charts.draw import as_spec, bars, lines, scatter, tooltips
 from frostline.charts.theme import BLUE, GREY, RED, SEQUENTIAL
 from frostline.records import Plan
 from frostline.report.opened import Opened
-from frostline.runner.statistics import Difference
+from frostline.stats.intervals import Difference
 from frostline.tasks.metrics import METRICS
 
 _MOST_POINTS = 2000  # that are drawn of values to predict

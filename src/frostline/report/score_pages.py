@@ -6,10 +6,10 @@ from typing import Any
 
 from frostline.errors import OptionError
 from frostline.records import LayerScore, LayerScores
+from frostline.records.table import Table, table_of
 from frostline.report.opened import Opened
 from frostline.report.page import Page, Section
 from frostline.report.score_figures import score_figures
-from frostline.table import Table, table_of
 
 
 def score_sections(opened: Opened) -> list[Section]:

@@ -11,7 +11,7 @@ import sys
 import textwrap
 from pathlib import Path
 
-from frostline.named_options import as_word
+from frostline.options import as_word
 from frostline.report.opened import open_folder
 from frostline.report.pages import page_of
 from frostline.report.printed import drawn

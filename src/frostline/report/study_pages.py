@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from frostline.charts import Results
-from frostline.named_options import as_word
-from frostline.papers import in_full
+from frostline.options import as_word
+from frostline.records.table import table_of
+from frostline.report.citations import in_full
 from frostline.report.opened import Opened
 from frostline.report.page import Page, Section
 from frostline.studies import STUDIES
-from frostline.table import table_of
 
 
 def study_page(opened: Opened) -> Page:

@@ -23,15 +23,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from frostline import embedded
-from frostline.checksums import bits_of, file_checksum
 from frostline.errors import OptionError
-from frostline.scratch import array_in
+from frostline.files import demo_assets as embedded
+from frostline.files.checksums import bits_of, file_checksum
+from frostline.files.disk_arrays import array_in
 from frostline.states.frozen import DType, FrozenStates, compute, rounded
 
 if TYPE_CHECKING:
-    from frostline.encoder import Encoder
-    from frostline.tokens import Ints, Tokens
+    from frostline.encoders.encoder import Encoder
+    from frostline.encoders.tokens import Ints, Tokens
 
 Progress = Callable[[int, int], None]  # texts done, texts in all
 

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from frostline.encoder import Encoder
-    from frostline.tokens import Ints, Tokens
+    from frostline.encoders.encoder import Encoder
+    from frostline.encoders.tokens import Ints, Tokens
 
 DType = Literal["float16", "float32"]
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from frostline.encoder import Encoder
-from frostline.similarity import rounding
+from frostline.encoders.encoder import Encoder
+from frostline.encoders.tokens import Tokens
+from frostline.states.cka import rounding
 from frostline.states.pooled import Pooling, pooled_states
-from frostline.tokens import Tokens
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,11 +13,11 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from frostline.encoder import Encoder
+from frostline.encoders.encoder import Encoder
+from frostline.encoders.tokens import Tokens
 from frostline.errors import MeasureError, OptionError, did_you_mean
-from frostline.layout import Layout
-from frostline.scratch import nameless_array
-from frostline.tokens import Tokens
+from frostline.files.disk_arrays import nameless_array
+from frostline.kernels.batch_layout import Layout
 
 Pooling = Literal["mean", "first", "all", "released"]
 POOLINGS: tuple[Pooling, ...] = get_args(Pooling)

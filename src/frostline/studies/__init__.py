@@ -13,14 +13,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from frostline.errors import OptionError
-from frostline.named_options import read_options
+from frostline.options import read_options
 from frostline.records import LayerScores, Plan, Recipe, TrialResult, TrialSpec
 from frostline.registry import Registry
 
 if TYPE_CHECKING:
     from frostline.charts import Figure, Results
-    from frostline.encoder import Encoder
-    from frostline.table import Table
+    from frostline.encoders.encoder import Encoder
+    from frostline.records.table import Table
     from frostline.tasks import Task
 
 Value = int | float | bool | str

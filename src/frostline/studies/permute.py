@@ -11,12 +11,12 @@ from frostline.charts import Figure, Results, Row, by, said_of
 from frostline.charts.draw import bars, own_axes, scatter, strip
 from frostline.charts.words import POINTS, WHISKERS, between, cut_intervals, set_aside, telling
 from frostline.records import Plan
-from frostline.runner.statistics import correlate, holm, shares_of_ratio, summarise
+from frostline.records.table import Cell, Table, table_of
+from frostline.stats.intervals import correlate, holm, shares_of_ratio, summarise
 from frostline.studies import Ask, Measured, Point, study
-from frostline.studies.limits import at_least
-from frostline.studies.quality import quality_table
-from frostline.studies.tables import grouped, is_informative, quality
-from frostline.table import Cell, Table, table_of
+from frostline.studies._limits import at_least
+from frostline.studies._quality import quality_table
+from frostline.studies._tables import grouped, is_informative, quality
 from frostline.tasks import Task
 
 _ENDS = {"full": "usual order", "all new": "all new"}  # what orders lie between

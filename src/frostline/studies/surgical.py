@@ -9,15 +9,15 @@ from frostline.charts.draw import bars, beside
 from frostline.charts.theme import BLUE, GREEN, GREY, ORANGE, RED
 from frostline.charts.words import WHISKERS, cut_intervals, set_aside, telling
 from frostline.errors import OptionError
+from frostline.plans.strategies import STRATEGIES
 from frostline.records import Plan
-from frostline.strategies import STRATEGIES
+from frostline.records.table import Cell, Table, table_of
 from frostline.studies import Ask, Measured, Point, study
-from frostline.studies.comparisons import gaps_of, paired, pairs_table
-from frostline.studies.limits import at_least
-from frostline.studies.quality import quality_table
-from frostline.studies.released import frozen_by_prefix
-from frostline.studies.tables import grouped
-from frostline.table import Cell, Table, table_of
+from frostline.studies._comparisons import gaps_of, paired, pairs_table
+from frostline.studies._limits import at_least
+from frostline.studies._quality import quality_table
+from frostline.studies._released import frozen_by_prefix
+from frostline.studies._tables import grouped
 
 _ALL = (
     "glue/qnli", "glue/sst2", "glue/cola", "glue/mrpc", "glue/rte", "glue/wnli", "glue/stsb", "glue/qqp", "glue/mnli",

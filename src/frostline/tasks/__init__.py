@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from frostline.tasks.load import load_task
     from frostline.tasks.metrics import METRICS, TaskMetric, choose_metrics, compute_metrics
     from frostline.tasks.preset import PRESETS, Preset, find_preset
-    from frostline.tasks.record import Split, Task
     from frostline.tasks.splits import sample
+    from frostline.tasks.task import Split, Task
 
 __all__ = [
     "METRICS",
@@ -34,8 +34,8 @@ _HOMES = {
     "METRICS": "metrics",
     "PRESETS": "preset",
     "Preset": "preset",
-    "Split": "record",
-    "Task": "record",
+    "Split": "task",
+    "Task": "task",
     "TaskMetric": "metrics",
     "choose_metrics": "metrics",
     "compute_metrics": "metrics",

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from frostline.errors import DataError
-from frostline.tasks.table import Table, listed, show
+from frostline.tasks.raw_table import Table, listed, show
 
 if TYPE_CHECKING:
     import pandas as pd

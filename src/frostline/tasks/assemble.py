@@ -13,9 +13,9 @@ from typing import Literal
 
 from frostline.errors import DataError, OptionError
 from frostline.tasks.metrics import check_metric, choose_metrics
-from frostline.tasks.record import Kind, Split, Task
+from frostline.tasks.raw_table import counted, show
 from frostline.tasks.splits import count_duplicates, count_twins, divide
-from frostline.tasks.table import counted, show
+from frostline.tasks.task import Kind, Split, Task
 
 Protocol = Literal["held-out", "paper"]
 TEST_SHARE = 0.2

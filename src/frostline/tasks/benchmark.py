@@ -20,8 +20,8 @@ from frostline.tasks.files import SUFFIXES, format_of, read_file, read_text
 from frostline.tasks.hub import is_saved_dataset, load_hub, load_saved
 from frostline.tasks.labels import LabelColumn, parse_choice_labels, parse_known_labels
 from frostline.tasks.preset import PRESETS, Preset
-from frostline.tasks.record import Kind, Labels, Split
-from frostline.tasks.table import Table, counted, listed, show
+from frostline.tasks.raw_table import Table, counted, listed, show
+from frostline.tasks.task import Kind, Labels, Split
 
 if TYPE_CHECKING:
     from datasets import DatasetDict

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from frostline.tasks.benchmark import Builder, Fields
-from frostline.tasks.table import Table
+from frostline.tasks.raw_table import Table
 from frostline.tasks.texts import parse_texts
 
 

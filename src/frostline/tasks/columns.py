@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from frostline.errors import DataError, OptionError, did_you_mean
-from frostline.tasks.table import Table, listed, show
+from frostline.tasks.raw_table import Table, listed, show
 
 _TEXT_NAMES = (
     *("text", "sentence", "review", "content", "comment", "tweet", "body", "message", "document"),

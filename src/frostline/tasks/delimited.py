@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from frostline.errors import DataError
-from frostline.tasks.table import Table, counted, listed, show
+from frostline.tasks.raw_table import Table, counted, listed, show
 
 Record = tuple[int, list[str]]
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')

@@ -12,7 +12,7 @@ from frostline.errors import DataError
 from frostline.tasks.arrow import read_parquet
 from frostline.tasks.delimited import read_csv, read_tsv
 from frostline.tasks.json_rows import read_json, read_json_lines
-from frostline.tasks.table import Table, listed
+from frostline.tasks.raw_table import Table, listed
 
 _TEXT_READERS: dict[str, Callable[[str, str], Table]] = {
     ".csv": read_csv,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from frostline.errors import DataError
-from frostline.tasks.table import MISSING, Table, show
+from frostline.tasks.raw_table import MISSING, Table, show
 
 
 def read_json_lines(name: str, text: str) -> Table:

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from frostline.errors import DataError, OptionError, did_you_mean
-from frostline.tasks.record import Kind, Labels
-from frostline.tasks.table import MISSING, Table, counted, is_missing, listed, show
+from frostline.tasks.raw_table import MISSING, Table, counted, is_missing, listed, show
+from frostline.tasks.task import Kind, Labels
 
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?|[+-]?(inf|infinity)", re.ASCII | re.IGNORECASE)
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+(,\d+)?", re.ASCII)

@@ -15,8 +15,8 @@ from frostline.tasks.files import format_of, has_known_suffix, missing_file, rea
 from frostline.tasks.hub import is_saved_dataset, load_hub, load_saved
 from frostline.tasks.labels import LabelColumn, parse_choice_labels, parse_known_labels, parse_labels
 from frostline.tasks.preset import PRESETS, Preset, find_preset, unknown_preset
-from frostline.tasks.record import KINDS, Kind, Split, Task
-from frostline.tasks.table import Table, is_missing, listed, show
+from frostline.tasks.raw_table import Table, is_missing, listed, show
+from frostline.tasks.task import KINDS, Kind, Split, Task
 from frostline.tasks.texts import parse_choices, parse_texts
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from frostline.errors import OptionError
 from frostline.registry import Registry
-from frostline.tasks.record import Kind, Split
+from frostline.tasks.task import Kind, Split
 
 if TYPE_CHECKING:
     import numpy as np

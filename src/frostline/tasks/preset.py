@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from frostline.errors import OptionError, did_you_mean
 from frostline.registry import Registry
 from frostline.tasks.assemble import Parts
-from frostline.tasks.record import Kind
-from frostline.tasks.table import show
+from frostline.tasks.raw_table import show
+from frostline.tasks.task import Kind
 
 if TYPE_CHECKING:
     from datasets import DatasetDict

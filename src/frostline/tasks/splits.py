@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import repeat
 
 from frostline.errors import OptionError
-from frostline.tasks.record import Split
+from frostline.tasks.task import Split
 
 BINS = 10
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from frostline.tasks.table import MISSING, Table, counted, is_missing, listed, show
+from frostline.tasks.raw_table import MISSING, Table, counted, is_missing, listed, show
 
 
 def parse_texts(table: Table, column: str) -> tuple[str, ...]:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Literal
 
 from frostline.tasks.assemble import Parts
 from frostline.tasks.preset import PRESETS, Preset
-from frostline.tasks.record import Split
-from frostline.tasks.table import counted
+from frostline.tasks.raw_table import counted
+from frostline.tasks.task import Split
 
 if TYPE_CHECKING:
     from datasets import DatasetDict
@@ -30,7 +30,7 @@ _METRICS = {"sign": ("accuracy",), "rating": ("spearman", "pearson")}
 
 
 def _parts(source: str, *, name: str, asks: Literal["sign", "rating"]) -> Parts:
-    from frostline.embedded import ratings
+    from frostline.files.demo_assets import ratings
 
     rows = list(enumerate(ratings(source), start=1))
     kept = [row for row in rows if asks == "rating" or row[1][1] != 0]

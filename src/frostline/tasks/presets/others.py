@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from frostline.tasks.benchmark import Benchmark, Fields, register
 from frostline.tasks.builders import single
-from frostline.tasks.table import Table
+from frostline.tasks.raw_table import Table
 from frostline.tasks.texts import parse_choices, parse_texts
 
 

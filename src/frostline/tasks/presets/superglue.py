@@ -9,7 +9,7 @@ from itertools import chain
 
 from frostline.tasks.benchmark import Benchmark, Fields, register
 from frostline.tasks.builders import pair
-from frostline.tasks.table import Table, show
+from frostline.tasks.raw_table import Table, show
 from frostline.tasks.texts import parse_choices, parse_texts
 
 _HUB = "aps/super_glue"

@@ -1,0 +1,1 @@
+"""The public verbs: they resolve arguments and call the packages above."""

@@ -1,0 +1,225 @@
+"""The same as scikit-learn estimators: `fit`, `predict`, in a pipeline, a grid search or a cross-validation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.exceptions import NotFittedError
+
+from frostline.errors import DataError, OptionError
+from frostline.records import Plan, Recipe
+from frostline.tasks import Split, Task, choose_metrics
+from frostline.tasks.splits import divide
+from frostline.tasks.unlabelled import rows_of
+
+if TYPE_CHECKING:
+    from frostline.encoders.encoder import Encoder
+    from frostline.prediction.loading import Predictor
+    from frostline.training.result import Tuned
+
+Array = npt.NDArray[Any]
+
+
+class _Tuning(BaseEstimator):  # type: ignore[misc]
+    """What the two estimators share."""
+
+    def __init__(
+        self,
+        encoder: Encoder | str | Path | None = None,
+        *,
+        plan: Plan | str = "full",
+        method: str | None = None,
+        learning_rate: float | None = None,
+        epochs: int = 3,
+        batch: int = 32,
+        weight_decay: float = 0.0,
+        warmup: float = 0.06,
+        dropout: float | None = None,
+        head: str = "family",
+        max_length: int | None = None,
+        patience: int | None = None,
+        validation_fraction: float = 0.1,
+        metric: str | None = None,
+        cache: bool = True,
+        threads: int | None = None,
+        seed: int = 0,
+    ) -> None:
+        """Keep the settings as given; they are checked by `fit`.
+
+        Args:
+            encoder: an Encoder, a folder, a hub id, or None for the embedded default.
+            plan: which layers train, as in `frostline.tune`.
+            method: how they train, as in 'lora:rank=8'; None for full weights.
+            learning_rate: the highest one; None takes the method's own.
+            epochs: passes over the training texts.
+            batch: texts per step.
+            weight_decay: of AdamW.
+            warmup: share of the steps over which the rate rises.
+            dropout: in place of the encoder's own.
+            head: the family's own, or 'mean'.
+            max_length: cut texts at this many tokens.
+            patience: stop after so many evaluations without improvement.
+            validation_fraction: share of the texts to choose the epoch on; 0 keeps the last epoch.
+            metric: that the epoch is chosen by; None for the task's own.
+            cache: keep frozen states on disk.
+            threads: CPU threads.
+            seed: of everything drawn at random.
+        """
+        self.encoder = encoder
+        self.plan = plan
+        self.method = method
+        self.learning_rate = learning_rate
+        self.epochs = epochs
+        self.batch = batch
+        self.weight_decay = weight_decay
+        self.warmup = warmup
+        self.dropout = dropout
+        self.head = head
+        self.max_length = max_length
+        self.patience = patience
+        self.validation_fraction = validation_fraction
+        self.metric = metric
+        self.cache = cache
+        self.threads = threads
+        self.seed = seed
+
+    def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
+        """Write the tuned model, its card, metrics and predictions, as `frostline tune --output` does."""
+        from frostline.files import folders
+        from frostline.prediction.export import save
+
+        folders.check_output(Path(folder), overwrite=overwrite, resume=False)
+        save(self._fitted(), folder)
+
+    def _recipe(self) -> Recipe:
+        named = (
+            "learning_rate", "epochs", "batch", "weight_decay", "warmup", "dropout", "head", "max_length", "patience",
+            "threads", "seed",
+        )  # fmt: skip
+        return Recipe.from_json({name: getattr(self, name) for name in named})
+
+    def _tune(self, rows: Split, kind: Any, names: tuple[str, ...]) -> None:
+        from frostline.encoders.encoder import Encoder
+        from frostline.encoders.loading import load_encoder
+        from frostline.plans.parsing import read_plan, with_method
+        from frostline.training.execution import tune
+
+        recipe = self._recipe()
+        task = self._task(rows, kind, names)
+        encoder = self.encoder if isinstance(self.encoder, Encoder) else load_encoder(self.encoder)
+        plan = self.plan if isinstance(self.plan, Plan) else read_plan(self.plan, encoder, task, seed=self.seed)
+        self.tuned_: Tuned = tune(
+            encoder, task, plan=with_method(plan, self.method), recipe=recipe, cache=self.cache, test=False
+        )
+
+    def _task(self, rows: Split, kind: Any, names: tuple[str, ...]) -> Task:
+        share = self.validation_fraction
+        if not 0 <= share < 1:
+            raise OptionError(f"validation_fraction {share!r}: must be at least 0 and below 1")
+        metrics = choose_metrics(kind, rows, n_classes=len(names), asked=self.metric)
+        train, validation = rows, None
+        if share:
+            train, held = divide(rows, max(1, round(share * len(rows))), seed=self.seed, purpose="validation")
+            validation = held if len(held) else None
+        return Task(
+            name="texts",
+            kind=kind,
+            label_names=names,
+            train=train,
+            validation=validation,
+            test=None,
+            metrics=metrics,
+            source="memory",
+        )
+
+    def _outputs(self, texts: Any) -> Array:
+        """What the model says of texts, (texts, outputs)."""
+        found: Array = self._model().outputs(_rows(texts)).numpy()
+        return found
+
+    def _model(self) -> Predictor:
+        from frostline.prediction.loading import Predictor
+
+        tuned = self._fitted()
+        return Predictor(
+            tunable=tuned.tunable,
+            kind=tuned.task.kind,
+            label_names=tuned.task.label_names,
+            max_length=tuned.recipe.max_length or tuned.tunable.encoder.default_length,
+            name=type(self).__name__,
+        )
+
+    def _fitted(self) -> Tuned:
+        if not hasattr(self, "tuned_"):
+            raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first")
+        return self.tuned_
+
+
+class FrostlineClassifier(ClassifierMixin, _Tuning):  # type: ignore[misc]
+    """A scikit-learn classifier of texts or pairs of texts: chosen layers of a pretrained encoder, tuned."""
+
+    def fit(self, X: Any, y: Any) -> FrostlineClassifier:  # noqa: N803 (scikit-learn's own name)
+        """Tune on texts, or on pairs of texts, and their labels, which may be strings or whole numbers."""
+        labels = np.asarray(y)
+        self.classes_, numbers = np.unique(labels, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise DataError(f"y: holds one class only ({self.classes_.tolist()}); at least two are needed")
+        rows = _labelled(X, [int(number) for number in numbers])
+        self._tune(rows, "classification", tuple(str(name) for name in self.classes_.tolist()))
+        return self
+
+    def predict_proba(self, X: Any) -> Array:  # noqa: N803
+        """The probability of every class, in the order of `classes_`, for every text."""
+        outputs = self._outputs(X).astype(np.float64)
+        shares = np.exp(outputs - outputs.max(axis=1, keepdims=True))
+        found: Array = shares / shares.sum(axis=1, keepdims=True)
+        return found
+
+    def predict(self, X: Any) -> Array:  # noqa: N803
+        """The label of every text."""
+        best = self._outputs(X).argmax(axis=1)
+        found: Array = self.classes_[best]
+        return found
+
+
+class FrostlineRegressor(RegressorMixin, _Tuning):  # type: ignore[misc]
+    """A scikit-learn regressor on texts or pairs of texts: chosen layers of a pretrained encoder, tuned."""
+
+    def fit(self, X: Any, y: Any) -> FrostlineRegressor:  # noqa: N803
+        """Tune on texts, or on pairs of texts, and the numbers to predict."""
+        values = [float(value) for value in np.asarray(y, dtype=np.float64)]
+        if not np.isfinite(values).all():
+            raise DataError("y: holds values that are not finite")
+        self._tune(_labelled(X, values), "regression", ())
+        return self
+
+    def predict(self, X: Any) -> Array:  # noqa: N803
+        """The number of every text."""
+        found: Array = self._outputs(X)[:, 0]
+        return found
+
+
+def _rows(texts: Any) -> Split:
+    """Texts or pairs in whatever holds them: lists, arrays, Series, a frame of two columns."""
+    if isinstance(texts, str):
+        raise DataError("X: is one text; give a list of texts")
+    if type(texts).__name__ == "DataFrame":
+        texts = texts.to_numpy()
+    if isinstance(texts, np.ndarray) and texts.ndim == 2 and texts.shape[1] == 1:
+        texts = texts[:, 0]
+    return rows_of(tuple(item) if isinstance(item, np.ndarray) else item for item in texts)
+
+
+def _labelled(texts: Any, labels: Sequence[int] | Sequence[float]) -> Split:
+    rows = _rows(texts)
+    if len(rows) != len(labels):
+        raise DataError(f"X has {len(rows):,} texts, but y has {len(labels):,} labels")
+    if rows.choices is not None:
+        raise DataError("X: holds questions with choices; give texts or pairs of texts")
+    return replace(rows, labels=tuple(labels))

@@ -1,0 +1,218 @@
+"""`frostline run`: measures, proposes, races, tunes, tests, saves; and says why."""
+
+# ruff: noqa: UP045 (typer reads annotations at run time and wants Optional spelled out)
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Optional
+
+import typer
+from rich.table import Table
+
+from frostline.cli import budgets, options, screen
+from frostline.errors import Interrupted
+
+if TYPE_CHECKING:
+    from frostline.search.run_result import Run
+    from frostline.search.successive_halving import Entry, Rung
+
+
+def command(
+    file: options.DataArgument = None,
+    data: options.Data = None,
+    model: options.Model = None,
+    revision: options.Revision = None,
+    text: options.Text = None,
+    text_pair: options.TextPair = None,
+    label: options.Label = None,
+    choices: options.Choices = None,
+    kind: options.Kind = None,
+    data_dir: options.DataDir = None,
+    validation: options.Validation = None,
+    test: options.Test = None,
+    metric: options.Metric = None,
+    output: Annotated[
+        Path, typer.Option("--output", help="Folder for the model, the report and all that was found.")
+    ] = Path("frostline-run"),
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier result in that folder.")] = False,
+    minutes: budgets.Minutes = None,
+    max_trainable: budgets.MaxTrainable = None,
+    max_latency: budgets.MaxLatency = None,
+    max_memory: budgets.MaxMemory = None,
+    max_layers: budgets.MaxLayers = None,
+    margin: budgets.Margin = None,
+    smallest: budgets.Smallest = False,
+    fastest: budgets.Fastest = False,
+    best: budgets.Best = False,
+    allow_frostline_only: budgets.AllowFrostlineOnly = False,
+    epochs: Annotated[int, typer.Option(help="Passes over the training rows in a complete trial.")] = 3,
+    batch: Annotated[int, typer.Option(help="Rows per step.")] = 32,
+    learning_rate: Annotated[
+        Optional[float],
+        typer.Option(
+            help="The learning rate of every plan.",
+            show_default="what suits each plan, and twice that for the best one",
+        ),
+    ] = None,
+    cache: Annotated[bool, typer.Option("--cache/--no-cache", help="Keep frozen states on disk.")] = True,
+    max_length: options.MaxLength = None,
+    seed: options.Seed = 0,
+    threads: options.Threads = None,
+    device: options.Device = "cpu",
+    as_json: options.Json = False,
+) -> None:
+    """Choose which layers to tune, tune them, and save a model that transformers loads without Frostline.
+
+    Every layer is measured, plans are proposed with their costs and raced against each other and against full
+    fine-tuning, and the cheapest one that is as good as the best is tested on held-out rows and saved. With no
+    arguments it does all this with a small encoder on movie-review snippets. A run that was stopped goes on when the
+    same command is given again.
+    """
+    source = options.one_source(file, data)
+    budget = budgets.read(
+        minutes=minutes,
+        max_trainable=max_trainable,
+        max_latency=max_latency,
+        max_memory=max_memory,
+        max_layers=max_layers,
+        margin=margin,
+        smallest=smallest,
+        fastest=fastest,
+        best=best,
+    )
+    with screen.starting():
+        from frostline.encoders.loading import load_encoder
+        from frostline.files import folders
+        from frostline.kernels.device import use_device
+        from frostline.records import Recipe
+        from frostline.search.planning import task_or_example
+        from frostline.search.run import check_task, run
+    recipe = Recipe(
+        learning_rate=learning_rate, epochs=epochs, batch=batch, max_length=max_length, threads=threads, seed=seed
+    )
+    place = use_device(device, threads=threads)
+    folders.check_output(
+        output, overwrite=overwrite, resume=(output / folders.CHECKPOINTS).is_dir() and not overwrite, is_run=True
+    )
+    with screen.waiting("reading the data"):
+        task = task_or_example(
+            source,
+            text=text,
+            text_pair=text_pair,
+            label=label,
+            choices=choices,
+            kind=None if kind is None else kind.value,
+            data_dir=data_dir,
+            validation=validation,
+            test=test,
+            metric=metric,
+            seed=seed,
+        )
+        check_task(task)
+    with screen.waiting("loading the encoder"):
+        encoder = load_encoder(model, revision=revision, device=place)
+    with screen.stages_with_table() as (tell, show):
+        try:
+            found = run(
+                encoder,
+                task,
+                output=output,
+                overwrite=overwrite,
+                budget=budget,
+                recipe=recipe,
+                allow_frostline_only=allow_frostline_only,
+                cache=cache,
+                report=tell,
+                announce=(lambda line: None) if as_json else screen.say,
+                tell=lambda rung, entries, total: show(_standing(rung, entries, total)),
+            )
+        except KeyboardInterrupt:
+            again = "the same command without --overwrite" if overwrite else "the same command"
+            raise Interrupted(f"interrupted; {again} goes on with the run in {output}") from None
+    if as_json:
+        screen.print_json({**found.to_json(), "folder": str(output)})
+    else:
+        _show(found)
+
+
+def _standing(rung: Rung, entries: Sequence[Entry], total: int) -> Table:
+    """How a round stands, for the terminal while it runs."""
+    made = _race_table(entries[:12])
+    made.title = f"round {rung.number}: {len(entries)} of {total} plans, {rung.train_rows:,} rows, {rung.epochs} epochs"
+    made.title_justify = "left"
+    return made
+
+
+def _race_table(entries: Sequence[Entry], *, chosen: str = "", gaps: dict[str, str] | None = None) -> Table:
+    from frostline.tasks.metrics import METRICS
+
+    if not entries:
+        return screen.table(["plan"], [], right=[])
+    metric = METRICS[next(iter(entries[0].result.metrics["validation"]))]
+    gap = [metric.gap("minus the best (95%)")] if gaps else []
+    columns = ["", "plan", metric.name, *gap, "trainable", "latency", "seconds", "from"]
+    lines = [
+        [
+            "▶" if entry.spec.id == chosen else "",
+            entry.name,
+            metric.shown(entry.result.metrics["validation"][metric.name]),
+            *([gaps.get(entry.spec.id, "")] if gaps else []),
+            f"{entry.proposal.cost.trainable:,}",
+            f"{100 * entry.proposal.cost.latency:.0f}%",
+            f"{entry.seconds:.1f}",
+            entry.proposal.origins,
+        ]
+        for entry in entries
+    ]
+    return screen.table(columns, lines, right=[metric.name, *gap, "trainable", "latency", "seconds"])
+
+
+def _show(found: Run) -> None:
+    from frostline.prediction.model_card import how_to_load
+    from frostline.tasks.metrics import METRICS
+    from frostline.tasks.raw_table import counted
+
+    console = screen.out()
+    encoder, task = found.scores.encoder, found.scores.task
+    console.print(f"{encoder['name']} ({encoder['layers']} layers) on {task['name']}", style="bold", markup=False)
+    before = sum(len(rung) for rung in found.race.rungs[:-1])
+    console.print(
+        f"{counted(len(found.proposals), 'plan')} raced; {counted(before, 'shorter trial')} led to these complete "
+        f"ones, on {len(found.tuned.task.validation or ()):,} validation rows:\n",
+        markup=False,
+    )
+    gaps = {trial: str(gap) for trial, gap in found.decision.against_best.items()}
+    console.print(_race_table(found.race.final, chosen=found.decision.chosen.spec.id, gaps=gaps))
+    console.print()
+    for reason in found.decision.why:
+        console.print(reason, markup=False)
+    for line in found.given_up:
+        console.print(f"- {line}", markup=False)
+    if found.tests:
+        metric = METRICS[found.tuned.task.metrics[0]]
+        lines = [
+            [
+                test.name,
+                test.entry.name,
+                metric.shown(test.metrics[metric.name]),
+                f"{metric.shown(test.low)} to {metric.shown(test.high)}",
+                str(test.choice_minus_it or ("" if test is found.tests[0] else "the same plan")),
+            ]
+            for test in found.tests
+        ]
+        columns = ["test rows, read once", "plan", metric.name, "95% interval", metric.gap("choice minus it")]
+        console.print()
+        console.print(screen.table(columns, lines, right=columns[2:]))
+    spent = ", ".join(f"{what} {seconds:.0f} s" for what, seconds in found.seconds.items())
+    console.print(f"\n{spent}", markup=False)
+    where = found.folder / "model"
+    console.print(f"model:   {where}", markup=False, soft_wrap=True)
+    console.print(f"report:  {found.folder / 'report.html'}", markup=False, soft_wrap=True)
+    is_stock = found.decision.chosen.proposal.cost.stock
+    console.print(f"load it: {how_to_load(found.tuned, where, is_stock=is_stock)}", markup=False, soft_wrap=True)
+    for line in found.race.failed:
+        console.print(f"failed: {line}", markup=False)
+    for note in found.notes[found.announced :]:
+        console.print(f"note: {note}", style="dim", markup=False)

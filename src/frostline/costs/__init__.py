@@ -1,0 +1,1 @@
+"""What plans cost: parameters, FLOPs, memory, latency and seconds on this machine."""

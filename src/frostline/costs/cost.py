@@ -1,0 +1,242 @@
+"""What a plan costs, before it is run and without weights: parameters, arithmetic, memory, disk, latency, seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from functools import reduce
+from operator import add
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from frostline.costs.flops import Counter, Shape, Work, shape_of, weightless_encoder
+from frostline.encoders.tokens import Ints
+from frostline.plans.methods import METHODS
+from frostline.prediction.export import is_stock
+from frostline.records import Plan, Recipe
+from frostline.training.dataset import frozen_at
+from frostline.training.freeze_audit import count_kept
+from frostline.training.loop import order_of_rows
+from frostline.training.model import Tunable, make_tunable
+
+if TYPE_CHECKING:
+    from frostline.costs.timing import Speed
+    from frostline.encoders.families._family import Config
+    from frostline.encoders.heads import HeadKind
+
+_BATCHES_LOOKED_AT = 200  # of an epoch; the others are taken to be like them
+_FLOAT = 4  # bytes
+_TOKENS_PER_PASS = 4096  # of a batch where nothing is trained
+_LIBRARIES = 30_000_000  # bytes of code and tables that are read when first used
+_VOCABULARY_ENTRY = 500  # bytes in a tokenizer
+_TOKEN = 16  # bytes: number and type
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workload:
+    """The texts that a plan is to be tuned on, as far as costs depend on them.
+
+    Args:
+        train: tokens of each training text.
+        others: tokens of each text of the other splits.
+        outputs: classes, or 1.
+        kind: of task.
+        texts_per_row: more than one for multiple choice.
+    """
+
+    train: Ints
+    others: Ints
+    outputs: int
+    kind: HeadKind = "classification"
+    texts_per_row: float = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """What a plan costs.
+
+    Args:
+        total: parameters that are kept, the head included.
+        trainable: parameters that train.
+        stored: numbers in the saved model; where it needs Frostline, only what trained is saved.
+        stock: whether transformers alone can load it.
+        layers: layers that are kept.
+        forward_per_token: operations of a training step's forward pass per token, from the frozen states on.
+        backward_per_token: operations of its backward pass per token.
+        frozen_flops: operations of computing the frozen states once.
+        epoch_flops: operations of an epoch with the cache.
+        epoch_flops_uncached: operations of an epoch in which frozen states are computed again.
+        steps: steps of an epoch.
+        epochs: how many there are.
+        cache: bytes of frozen states on disk.
+        memory: bytes of memory at most, over what the program takes after its start.
+        latency: time of a prediction, as a share of the whole encoder's.
+        seconds: of tuning and judging it all, or None where the machine's speed is not known.
+        low: the least that is likely.
+        high: the most that is likely.
+    """
+
+    total: int
+    trainable: int
+    stored: int
+    stock: bool
+    layers: int
+    forward_per_token: float
+    backward_per_token: float
+    frozen_flops: float
+    epoch_flops: float
+    epoch_flops_uncached: float
+    steps: int
+    epochs: float
+    cache: int
+    memory: int
+    latency: float
+    seconds: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def price(self) -> float:
+        """What plans are ranked by: the arithmetic of tuning them, frozen states and all epochs.
+
+        Seconds would do, but differ from one timing to the next, and a race should not.
+        """
+        return self.frozen_flops + self.epochs * self.epoch_flops
+
+    @property
+    def size(self) -> int:
+        """Numbers that a prediction needs: of a model that is no stock one, the encoder's own too."""
+        return self.stored if self.stock else self.total
+
+    def to_json(self) -> dict[str, Any]:
+        """The cost as plain JSON values."""
+        return asdict(self)
+
+
+class Costs:
+    """The costs of plans for one encoder and one workload."""
+
+    def __init__(self, config: Config, load: Workload, recipe: Recipe, *, speed: Speed | None = None) -> None:
+        """Take down what the costs depend on.
+
+        Args:
+            config: a Hugging Face configuration of a supported family.
+            load: the texts.
+            recipe: batch, epochs, head and cache dtype.
+            speed: of this machine, for estimates in seconds.
+        """
+        self.config, self.load, self.recipe, self.speed = config, load, recipe, speed
+        self.encoder = weightless_encoder(config)
+        self.is_packed = self.encoder.family.can_pack
+        self.epoch, self.largest = self._epoch()
+        self.counter = Counter(self.encoder, outputs=load.outputs, kind=load.kind, head=recipe.head)
+        self._whole_inference = self._inference(Plan(layers=(), head=self.encoder.depth))
+
+    def of(self, plan: Plan, *, epochs: int | None = None) -> Cost:
+        """What the plan costs, trained for so many epochs; the recipe's if not given."""
+        tunable = self._tunable(plan)
+        trainable = sum(value.numel() for value in tunable.trainable().values())
+        total, stock = count_kept(tunable), is_stock(tunable)
+        work = self.counter.of(plan)
+        frozen = work.frozen.of(self._pass(self.load.train)) if plan.lowest else 0.0
+        per_epoch = work.forward.of(self.epoch) + work.backward.of(self.epoch)
+        tokens = float(self.load.train.sum())
+        cost = Cost(
+            total=total,
+            trainable=trainable,
+            stored=self._stored(plan, total) if stock else trainable,
+            stock=stock,
+            layers=plan.head,
+            forward_per_token=work.forward.of(self.epoch) / tokens,
+            backward_per_token=work.backward.of(self.epoch) / tokens,
+            frozen_flops=frozen,
+            epoch_flops=per_epoch,
+            epoch_flops_uncached=per_epoch + frozen,
+            steps=round(self.epoch.batches),
+            epochs=epochs or self.recipe.passes(round(self.epoch.batches)),
+            cache=self._cache(tunable),
+            memory=self._memory(tunable, trainable, total, work),
+            latency=self._inference(plan) / self._whole_inference,
+        )
+        if self.speed is None:
+            return cost
+        low, seconds, high = self.speed.seconds(self, plan, cost, work)
+        return replace(cost, seconds=seconds, low=low, high=high)
+
+    def _stored(self, plan: Plan, total: int) -> int:
+        """Numbers in a stock model: what a method adds and folds away at the end is not among them."""
+        if METHODS[plan.method].fold is None:
+            return total
+        return count_kept(self._tunable(replace(plan, method="full", options={})))
+
+    def frozen_at(self, plans: Iterable[Plan]) -> list[tuple[int, bool]]:
+        """Where the states that these plans start from lie, each once."""
+        return list(dict.fromkeys(at for plan in plans if (at := frozen_at(self._tunable(plan))) is not None))
+
+    def _inference(self, plan: Plan) -> float:
+        """Operations of predicting one text of the mean length."""
+        mean = max(1, round(float(self.load.train.mean())))
+        return self.counter.of(plan).inference.of(shape_of(np.array([mean]), is_packed=self.is_packed))
+
+    def _tunable(self, plan: Plan) -> Tunable:
+        return make_tunable(self.encoder, plan, outputs=self.load.outputs, kind=self.load.kind, head=self.recipe.head)
+
+    def _epoch(self) -> tuple[Shape, Shape]:
+        """The shape of an epoch's batches, and that of the largest one."""
+        size = max(1, round(self.recipe.batch * self.load.texts_per_row))
+        order = order_of_rows(len(self.load.train), seed=self.recipe.seed, epoch=0)
+        batches = [order[start : start + size] for start in range(0, len(order), size)]
+        looked_at = batches[:_BATCHES_LOOKED_AT]
+        each = [shape_of(self.load.train[rows], is_packed=self.is_packed) for rows in looked_at]
+        return reduce(add, each).times(len(batches) / len(looked_at)), max(each, key=lambda one: one.tokens)
+
+    def _pass(self, lengths: Ints) -> Shape:
+        """All texts in batches of similar length, as they are run without training: next to no padding."""
+        total = float(lengths.sum())
+        batches = max(1.0, total / _TOKENS_PER_PASS)
+        return Shape(
+            batches=batches,
+            texts=len(lengths),
+            tokens=total,
+            squares=float((lengths.astype(np.float64) ** 2).sum()),
+            longest=batches * float(lengths.mean()),
+        )
+
+    def _cache(self, tunable: Tunable) -> int:
+        """Bytes of all splits' frozen states."""
+        at = frozen_at(tunable)
+        if at is None:
+            return 0
+        lengths = (self.load.train, self.load.others)
+        kept = sum(len(each) if at[1] else int(each.sum()) for each in lengths)
+        return kept * self.encoder.width * (2 if self.recipe.cache_dtype == "float16" else 4)
+
+    def _memory(self, tunable: Tunable, trainable: int, total: int, work: Work) -> int:
+        """Bytes at the moment when most is held: the encoder twice, what trains, what runs, and what is read.
+
+        What trains has a gradient, AdamW's two moments, its start and the best so far. What runs is one layer on many
+        texts without training, or a step: all that it saves, and one layer on the way back. As freed memory is kept for
+        what comes next, it counts together with all that trains.
+        """
+        whole = sum(value.numel() for value in self.encoder.model.parameters())
+        weights = _FLOAT * (whole + total + 5 * trainable)
+        runs = max(
+            work.one_layer.of(self._largest_pass()), work.saved.of(self.largest) + work.one_layer.of(self.largest)
+        )
+        around = _LIBRARIES + _VOCABULARY_ENTRY * int(self.config.vocab_size)
+        tokens = _TOKEN * int(self.load.train.sum() + self.load.others.sum())
+        return int(weights + runs + around + tokens + self._cache(tunable))
+
+    def _largest_pass(self) -> Shape:
+        """The longest texts together, as they are run without training."""
+        lengths = np.concatenate([self.load.train, self.load.others])
+        longest = float(lengths.max())
+        texts = min(float(len(lengths)), max(1.0, _TOKENS_PER_PASS // longest))
+        return Shape(
+            batches=1,
+            texts=texts,
+            tokens=texts * longest,
+            squares=0.0 if self.is_packed else texts * longest**2,  # fused attention holds no weights
+            longest=longest,
+        )

@@ -1,0 +1,1 @@
+"""Pretrained encoders: families, loading, tokens, heads, surgery, parameter counts."""

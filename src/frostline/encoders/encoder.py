@@ -1,0 +1,304 @@
+"""A pretrained model as embeddings plus layers 1..L.
+
+States travel unpadded, as one (tokens, width) matrix for the texts of a batch laid end to end; `Layout` knows which
+rows are whose. State 0 is the embeddings' output and state i that of layer i.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from frostline.encoders.families import FAMILIES
+from frostline.encoders.parameter_groups import Parts, find, parts_of
+from frostline.encoders.tokens import Tokens, tokenize
+from frostline.errors import EncoderError, OptionError
+from frostline.kernels import packed_layer as packed
+from frostline.kernels.batch_layout import Layout
+from frostline.kernels.dropout import Noise
+
+if TYPE_CHECKING:
+    from frostline.encoders.families._family import Config, Family, Model
+
+# Rotary and relative positions reach thousands of tokens; that far only where it is asked for.
+LONGEST_BY_DEFAULT = 512
+
+
+class Encoder:
+    """A pretrained model and its tokenizer, as embeddings plus layers 1..L."""
+
+    def __init__(
+        self,
+        model: Model,
+        tokenizer: Any = None,
+        *,
+        name: str = "in-memory model",
+        revision: str = "",
+        folder: Path | None = None,
+        has_pretrained_pooler: bool = True,
+        order: Sequence[int] | None = None,
+    ) -> None:
+        """Wrap a Hugging Face base model; `load_encoder` is the usual way in.
+
+        Args:
+            model: a base model (`BertModel`, ...), in any mode; it is put in eval mode.
+            tokenizer: its tokenizer, needed only where texts come in.
+            name: how results call it.
+            revision: what identifies its weights.
+            folder: where its files are, if it came from files.
+            has_pretrained_pooler: whether the pooler's weights came with the checkpoint.
+            order: each layer's number in the pretrained model, where surgery has moved layers.
+        """
+        self.family: Family = FAMILIES[model.config.model_type]
+        if reason := self.family.check(model.config):
+            raise EncoderError(f"{name}: {reason}")
+        if self.family.depth(model.config) < 1:
+            raise EncoderError(f"{name}: has no layers")
+        self.model = model.eval()
+        self.tokenizer = tokenizer
+        self.name = name
+        self.revision = revision
+        self.folder = folder
+        self.has_pretrained_pooler = has_pretrained_pooler and bool(parts_of(self.family, model).pooler)
+        self.order = tuple(order or range(1, self.depth + 1))
+
+    # What it is ----------------------------------------------------------------------------------------------------
+
+    @property
+    def config(self) -> Config:
+        """Hugging Face's configuration."""
+        return self.model.config
+
+    @property
+    def depth(self) -> int:
+        """The number of layers, L."""
+        return self.family.depth(self.model.config)
+
+    @property
+    def width(self) -> int:
+        """The width of a state."""
+        return int(self.model.config.hidden_size)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return cast(torch.device, next(self.model.parameters()).device)
+
+    @property
+    def shares_layers(self) -> bool:
+        """Whether several layers use the same parameters (ALBERT, until it is unrolled)."""
+        return self.family.shares_layers(self.config)
+
+    @property
+    def is_stock(self) -> bool:
+        """Whether Hugging Face's own class computes the same, so that it can be saved as a stock model."""
+        return self.family.is_stock(self.model, self.order)
+
+    @property
+    def max_length(self) -> int:
+        """The most tokens a text may have."""
+        limits = [self.family.max_length(self.config), getattr(self.tokenizer, "model_max_length", None)]
+        return min([int(limit) for limit in limits if isinstance(limit, int | float)] or [LONGEST_BY_DEFAULT])
+
+    @property
+    def default_length(self) -> int:
+        """Where texts are cut unless another length is asked for."""
+        return min(self.max_length, LONGEST_BY_DEFAULT)
+
+    @property
+    def is_tuned(self) -> bool:
+        """Whether the checkpoint says that it is a classifier, which was tuned on some task."""
+        return any("ForSequenceClassification" in name for name in self.config.architectures or ())
+
+    def parts(self) -> Parts:
+        """The parameters of the embeddings, of each layer, of the final norm and of the pooler."""
+        return parts_of(self.family, self.model, self.order)
+
+    def spare_tensors(self, shapes: Mapping[str, torch.Size]) -> dict[str, Tensor]:
+        """Weights in the checkpoint outside the base model that have these names and shapes, classifiers excepted."""
+        if self.folder is None:
+            return {}
+        from safetensors import safe_open
+
+        found: dict[str, Tensor] = {}
+        for path in sorted(self.folder.glob("*.safetensors")):
+            with safe_open(path, framework="pt") as file:
+                for name in set(file.keys()) & set(shapes):
+                    if (
+                        not name.startswith("classifier")
+                        and torch.Size(file.get_slice(name).get_shape()) == shapes[name]
+                    ):
+                        found[name] = file.get_tensor(name)
+        return found
+
+    def copy(self) -> Encoder:
+        """An encoder of its own with the same weights."""
+        new = copy.copy(self)
+        new.model = copy.deepcopy(self.model)
+        return new
+
+    # Texts in, states out --------------------------------------------------------------------------------------------
+
+    def tokenize(
+        self, texts: Sequence[str], pairs: Sequence[str] | None = None, *, max_length: int | None = None
+    ) -> Tokens:
+        """The texts, or pairs of texts, as token ids, cut at max_length (512 or the model's own limit, if lower)."""
+        if self.tokenizer is None:
+            raise EncoderError(f"{self.name}: has no tokenizer; give one with the model")
+        if max_length is not None and max_length > self.max_length:
+            raise OptionError(f"max length {max_length}: {self.name} takes at most {self.max_length} tokens")
+        limit = self.default_length if max_length is None else max_length
+        tokens = tokenize(self.tokenizer, texts, pairs, max_length=limit)
+        if int(tokens.ids.max()) >= self.config.vocab_size:
+            raise EncoderError(
+                f"{self.name}: the tokenizer gives token {int(tokens.ids.max())}, but the model knows tokens below "
+                f"{self.config.vocab_size}; they do not belong together"
+            )
+        return tokens
+
+    def encode(
+        self,
+        texts: Sequence[str],
+        pairs: Sequence[str] | None = None,
+        *,
+        layers: Sequence[int] | None = None,
+        max_length: int | None = None,
+    ) -> dict[int, list[Tensor]]:
+        """The token states of texts at chosen layers: for each layer a list with one (tokens, width) per text.
+
+        Args:
+            texts: a batch of texts.
+            pairs: their second texts, if they are pairs.
+            layers: which states, 0..L; all of them if not given.
+            max_length: cut texts at this many tokens.
+        """
+        wanted = range(self.depth + 1) if layers is None else layers
+        for layer in wanted:
+            if not 0 <= layer <= self.depth:
+                raise OptionError(f"layer {layer}: {self.name} has states 0..{self.depth}")
+        tokens = self.tokenize(texts, pairs, max_length=max_length)
+        out: dict[int, list[Tensor]] = {}
+        with torch.inference_mode():
+            for layer, states in enumerate(self.states(tokens, self.layout(tokens))):
+                if layer in wanted:
+                    out[layer] = list(torch.split(states, tokens.lengths.tolist()))
+        return out
+
+    def layout(self, tokens: Tokens) -> Layout:
+        """Where each text's tokens lie."""
+        return Layout(tokens.lengths, device=self.device)
+
+    def embed(self, tokens: Tokens, layout: Layout) -> Tensor:
+        """State 0 of the texts: (tokens, width)."""
+        ids = torch.as_tensor(tokens.ids, device=self.device)
+        types = torch.as_tensor(tokens.types, device=self.device)
+        if getattr(self.config, "type_vocab_size", 0) < 2:
+            types = torch.zeros_like(types)  # a tokenizer of another family may mark what this model cannot tell apart
+        positions = self.family.positions(self.config, ids, layout.starts, layout.lengths)
+        return self.family.embed(self.model, ids, types, positions)
+
+    def run(
+        self,
+        states: Tensor,
+        layout: Layout,
+        first: int,
+        last: int,
+        *,
+        padded: bool = False,
+        noise: Noise | None = None,
+        first_token_only: bool = False,
+    ) -> Tensor:
+        """The output of layer `last` when the given states enter layer `first`: (tokens, width) to the same.
+
+        The states are those of layer first - 1. With last = first - 1 nothing runs. The final norm, where a family has
+        one, is not applied (see `finish`). The options are those of `each`.
+        """
+        for states in self.each(  # noqa: B007, B020
+            states, layout, first, last, padded=padded, noise=noise, first_token_only=first_token_only
+        ):
+            pass
+        return layout.first(states) if first_token_only and len(states) != len(layout) else states
+
+    def each(
+        self,
+        states: Tensor,
+        layout: Layout,
+        first: int,
+        last: int,
+        *,
+        padded: bool = False,
+        noise: Noise | None = None,
+        first_token_only: bool = False,
+    ) -> Iterator[Tensor]:
+        """The output of each of the layers first..last in turn, as `run` does.
+
+        Args:
+            states: (tokens, width), of layer first - 1.
+            layout: where each text's tokens lie.
+            first: lowest layer to run, from 1.
+            last: highest layer to run.
+            padded: run a padded batch through the stock layer also where the family can do without.
+            noise: the coins of a training step, for dropout.
+            first_token_only: of the last layer only each text's first token is wanted, (texts, width), where computing
+                it alone is possible.
+        """
+        if not 1 <= first <= last + 1 <= self.depth + 1:
+            raise OptionError(f"layers {first}..{last}: {self.name} has layers 1..{self.depth}")
+        numbered = zip(self.order, self.family.layers(self.model), strict=True)
+        chosen = list(numbered)[first - 1 : last]
+        if not chosen:
+            return
+        if self.family.can_pack and not padded:
+            bias = cache(lambda length: self.family.position_bias(self.model, length))
+            for number, (_, layer) in enumerate(chosen, start=first):
+                states = packed.run_layer(
+                    self.family.parts(layer),
+                    states,
+                    layout,
+                    bias=bias,
+                    training=layer.training,
+                    noise=noise,
+                    first_only=first_token_only and number == last,
+                )
+                yield states
+            return
+        context = self.family.context(self.model, layout.padded.mask, states.dtype)
+        batch = layout.pad(states)
+        for origin, layer in chosen:
+            batch = self.family.call(self.model, layer, batch, context, origin=origin)
+            yield layout.unpad(batch)
+
+    def finish(self, states: Tensor) -> Tensor:
+        """State L as Hugging Face gives it: through the final norm, where the family has one."""
+        norm = find(self.model, self.family.final_norm_path) if self.family.final_norm_path else None
+        return states if norm is None else cast(Tensor, norm(states))
+
+    def states(self, tokens: Tokens, layout: Layout, *, padded: bool = False) -> Iterator[Tensor]:
+        """States 0..L in turn, each (tokens, width): Hugging Face's `hidden_states`, unpadded."""
+        state = self.embed(tokens, layout)
+        yield state
+        for number, state in enumerate(self.each(state, layout, 1, self.depth, padded=padded), start=1):  # noqa: B020
+            yield self.finish(state) if number == self.depth else state
+
+
+def unroll(encoder: Encoder) -> Encoder:
+    """An encoder whose layers share no parameters and that computes the same; a copy in any case."""
+    new = encoder.copy()
+    if encoder.shares_layers:
+        layers: list[nn.Module] = [copy.deepcopy(layer) for layer in encoder.family.layers(new.model)]
+        set_config(new.model, encoder.family.unrolled(new.config))
+        encoder.family.set_layers(new.model, layers)
+    return new
+
+
+def set_config(model: Model, config: Config) -> None:
+    """Give the model, and every submodule that keeps one, the configuration, so that they cannot disagree."""
+    for module in model.modules():
+        if hasattr(module, "config"):
+            module.config = config

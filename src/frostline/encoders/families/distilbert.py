@@ -1,0 +1,56 @@
+"""DistilBERT: BERT's layers under other names, without token types and pooler."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from torch import Tensor
+
+from frostline.encoders.families import FAMILIES
+from frostline.encoders.families._family import Config, Family, LayerParts, Model
+
+
+class DistilBert(Family):
+    """Six of BERT's layers under other names."""
+
+    name = "distilbert"
+    title = "DistilBERT"
+    examples = "distilbert-base-uncased, distilbert-base-multilingual-cased"
+    layers_path = "transformer.layer"
+    pooler_path = None
+    projections = {
+        "query": "attention.q_lin",
+        "key": "attention.k_lin",
+        "value": "attention.v_lin",
+        "project": "attention.out_lin",
+        "up": "ffn.lin1",
+        "down": "ffn.lin2",
+    }
+    norms = {"attention": "sa_layer_norm", "output": "output_layer_norm"}
+    ends = {"attention": "attention.out_lin", "output": "ffn.dropout"}
+    attention_path = "attention"
+
+    def check(self, config: Config) -> str | None:
+        """DistilBERT cannot be a decoder."""
+        return None
+
+    def embed(self, model: Model, ids: Tensor, types: Tensor, positions: Tensor) -> Tensor:
+        """State 0; there are no token types."""
+        return cast(Tensor, model.embeddings(input_ids=ids[None], position_ids=positions[None])[0])
+
+    def parts(self, layer: Any) -> LayerParts:
+        """DistilBERT has no dropout after its attention's output projection."""
+        return LayerParts(
+            **self._linears(layer),
+            attention_norm=layer.sa_layer_norm,
+            activation=layer.ffn.activation,
+            output_norm=layer.output_layer_norm,
+            heads=layer.attention.n_heads,
+            attention_dropout=layer.attention.dropout.p,
+            project_dropout=0.0,
+            down_dropout=layer.ffn.dropout.p,
+            **self._added(layer),
+        )
+
+
+FAMILIES.add("distilbert", DistilBert())

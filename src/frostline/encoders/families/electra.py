@@ -1,0 +1,33 @@
+"""ELECTRA: BERT's layers; small sizes have narrow embeddings and a projection, which belongs to the embeddings."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from torch import Tensor
+
+from frostline.encoders.families import FAMILIES
+from frostline.encoders.families._family import Config, Family, Model
+
+
+class Electra(Family):
+    """BERT's layers over embeddings that may be narrower than the layers."""
+
+    name = "electra"
+    title = "ELECTRA"
+    examples = "google/electra-small-discriminator, google/electra-base-discriminator"
+    embedding_paths = ("embeddings", "embeddings_project")
+    pooler_path = None
+
+    def head_reads_first_token_only(self, config: Config, kind: str) -> bool:
+        """The multiple-choice head has a summary of its own, which may be of another kind."""
+        return kind != "multiple choice" or bool(config.summary_type == "first")
+
+    def embed(self, model: Model, ids: Tensor, types: Tensor, positions: Tensor) -> Tensor:
+        """State 0, after the projection to the layers' width."""
+        states = super().embed(model, ids, types, positions)
+        project = getattr(model, "embeddings_project", None)
+        return states if project is None else cast(Tensor, project(states))
+
+
+FAMILIES.add("electra", Electra())

@@ -1,0 +1,88 @@
+"""ModernBERT: pre-norm layers with rotary positions, most of them attending locally; a final norm closes the stack."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, cast
+
+import torch
+from torch import Tensor
+
+from frostline.encoders.families import FAMILIES
+from frostline.encoders.families._family import Config, Family, Model, additive_mask
+
+
+class _Context(NamedTuple):
+    masks: dict[str, Tensor | None]
+    rotary: dict[str, tuple[Tensor, Tensor]]
+
+
+class ModernBert(Family):
+    """Pre-norm layers, rotary positions, local and global attention, a final norm that belongs to the head."""
+
+    name = "modernbert"
+    title = "ModernBERT"
+    examples = "answerdotai/ModernBERT-base, answerdotai/ModernBERT-large"
+    note = "a head below the last layer reads through the final norm"
+    layers_path = "layers"
+    final_norm_path = "final_norm"
+    pooler_path = None
+    can_pack = False
+    projections = {
+        "query": "attn.Wqkv",  # one projection makes query, key and value
+        "key": "attn.Wqkv",
+        "value": "attn.Wqkv",
+        "project": "attn.Wo",
+        "up": "mlp.Wi",
+        "down": "mlp.Wo",
+    }
+    norms = {"attention": "attn_norm", "output": "mlp_norm"}
+    ends = {"attention": "attn.out_drop", "output": "mlp.Wo"}
+    attention_path = "attn"
+
+    def check(self, config: Config) -> str | None:
+        """ModernBERT cannot be a decoder."""
+        return None
+
+    def reordered(self, config: Config, numbers: Sequence[int], origins: Sequence[int]) -> Config:
+        """The kind of attention goes with the layer."""
+        new = super().reordered(config, numbers, origins)
+        new.layer_types = [config.layer_types[number - 1] for number in numbers]
+        return new
+
+    def is_stock(self, model: Model, origins: Sequence[int]) -> bool:
+        """The stock class has no norm before the lowest layer's attention, and one before every other's."""
+        return origins[0] == 1
+
+    def head_reads_first_token_only(self, config: Config, kind: str) -> bool:
+        """Only where it is configured so; the mean of all tokens is the other way."""
+        return bool(config.classifier_pooling == "cls")
+
+    def embed(self, model: Model, ids: Tensor, types: Tensor, positions: Tensor) -> Tensor:
+        """State 0; positions enter in the layers, and there are no token types."""
+        return cast(Tensor, model.embeddings(input_ids=ids[None])[0])
+
+    def context(self, model: Model, mask: Tensor, dtype: torch.dtype) -> _Context:
+        """A mask and a rotary table for each kind of attention."""
+        position = torch.arange(mask.shape[1], device=mask.device)
+        everywhere = additive_mask(mask, dtype)
+        nearby = (position[None, :] - position[:, None]).abs() <= model.config.sliding_window
+        local = torch.zeros(nearby.shape, dtype=dtype, device=mask.device)
+        local = local.masked_fill_(~nearby, torch.finfo(dtype).min)[None, None]
+        if everywhere is not None:
+            local = torch.minimum(local, everywhere)
+        like_states = torch.empty((1, 1), dtype=dtype, device=mask.device)  # only its type and place are read
+        kinds = set(model.config.layer_types)
+        return _Context(
+            masks={"full_attention": everywhere, "sliding_attention": local},
+            rotary={kind: model.rotary_emb(like_states, position[None], kind) for kind in kinds},
+        )
+
+    def call(self, model: Model, layer: Any, states: Tensor, context: Any, *, origin: int) -> Tensor:
+        """The stock layer with the mask and rotary table of its kind."""
+        kind = layer.attention_type
+        out = layer(states, attention_mask=context.masks[kind], position_embeddings=context.rotary[kind])
+        return cast(Tensor, out)
+
+
+FAMILIES.add("modernbert", ModernBert())

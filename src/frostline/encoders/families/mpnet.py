@@ -1,0 +1,116 @@
+"""MPNet: BERT's layers and one relative attention bias that all of them add; it belongs to the embeddings."""
+
+from __future__ import annotations
+
+from types import MethodType
+from typing import Any, NamedTuple, cast
+
+import torch
+from torch import Tensor, nn
+
+from frostline.encoders.families import FAMILIES
+from frostline.encoders.families._family import (
+    Config,
+    Family,
+    LayerParts,
+    Model,
+    additive_mask,
+    positions_after_padding_index,
+)
+from frostline.encoders.families._prefix_attention import gather
+
+_PADDING_INDEX = 1  # fixed in the stock code, whatever the configuration says
+
+
+class _Context(NamedTuple):
+    mask: Tensor | None
+    position_bias: Tensor
+
+
+class MpNet(Family):
+    """BERT's layers with a relative attention bias shared by all of them."""
+
+    name = "mpnet"
+    title = "MPNet"
+    examples = "microsoft/mpnet-base, all-mpnet-base-v2"
+    embedding_paths = ("embeddings", "encoder.relative_attention_bias")
+    projections = {
+        "query": "attention.attn.q",
+        "key": "attention.attn.k",
+        "value": "attention.attn.v",
+        "project": "attention.attn.o",
+        "up": "intermediate.dense",
+        "down": "output.dense",
+    }
+    norms = {"attention": "attention.LayerNorm", "output": "output.LayerNorm"}
+    ends = {"attention": "attention.dropout", "output": "output.dropout"}
+    attention_path = "attention.attn"
+
+    def check(self, config: Config) -> str | None:
+        """MPNet cannot be a decoder."""
+        return None
+
+    def max_length(self, config: Config) -> int:
+        """Two fewer than the position table holds, as in RoBERTa."""
+        return int(config.max_position_embeddings) - _PADDING_INDEX - 1
+
+    def positions(self, config: Config, ids: Tensor, starts: Tensor, lengths: Tensor) -> Tensor:
+        """Positions counted from the padding index on."""
+        return positions_after_padding_index(_PADDING_INDEX, ids, starts, lengths)
+
+    def embed(self, model: Model, ids: Tensor, types: Tensor, positions: Tensor) -> Tensor:
+        """State 0; there are no token types."""
+        return cast(Tensor, model.embeddings(input_ids=ids[None], position_ids=positions[None])[0])
+
+    def context(self, model: Model, mask: Tensor, dtype: torch.dtype) -> _Context:
+        """The padding mask and the bias by relative position."""
+        bias = self.position_bias(model, mask.shape[1])
+        return _Context(additive_mask(mask, dtype), bias[None].expand(mask.shape[0], -1, -1, -1))
+
+    def call(self, model: Model, layer: nn.Module, states: Tensor, context: Any, *, origin: int) -> Tensor:
+        """The stock layer, given the shared bias."""
+        return cast(Tensor, layer(states, context.mask, position_bias=context.position_bias)[0])
+
+    def parts(self, layer: Any) -> LayerParts:
+        """BERT's parts under other names."""
+        attention = layer.attention
+        return LayerParts(
+            **self._linears(layer),
+            attention_norm=attention.LayerNorm,
+            activation=layer.intermediate.intermediate_act_fn,
+            output_norm=layer.output.LayerNorm,
+            heads=attention.attn.num_attention_heads,
+            attention_dropout=attention.attn.dropout.p,
+            project_dropout=attention.dropout.p,
+            down_dropout=layer.output.dropout.p,
+            **self._added(layer),
+        )
+
+    def position_bias(self, model: Model, length: int) -> Tensor:
+        """The bias by relative position, from the stock bucketing."""
+        encoder = model.encoder
+        position = torch.arange(length, device=encoder.relative_attention_bias.weight.device)
+        buckets = encoder.relative_position_bucket(position[None, :] - position[:, None])
+        return cast(Tensor, encoder.relative_attention_bias(buckets).permute(2, 0, 1))
+
+    def _attend_to_prefix(self, attention: Any) -> None:
+        """MPNet's attention is not in transformers' table."""
+        attention.forward = MethodType(_forward_with_prefix, attention)
+
+
+def _forward_with_prefix(
+    attention: Any, states: Tensor, mask: Tensor | None = None, position_bias: Tensor | None = None, **others: object
+) -> tuple[Tensor]:
+    """The stock attention's forward pass, over a prefix too."""
+    query, key, value = (
+        part(states).unflatten(-1, (attention.num_attention_heads, -1)).transpose(1, 2)
+        for part in (attention.q, attention.k, attention.v)
+    )
+    query = query * attention.attention_head_size**-0.5
+    scores = query @ key.transpose(-1, -2)
+    for bias in (position_bias, mask):
+        scores = scores if bias is None else scores + bias
+    return (attention.o(gather(query, scores, value, attention.prefix, attention.dropout)),)
+
+
+FAMILIES.add("mpnet", MpNet())

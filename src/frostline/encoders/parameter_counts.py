@@ -1,0 +1,85 @@
+"""How many parameters an encoder, its head and a plan have, from the configuration alone.
+
+Modules are made on the meta device, which allocates nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from frostline.encoders.families import FAMILIES
+from frostline.encoders.heads import family_head
+from frostline.encoders.parameter_groups import Named, parts_of
+from frostline.errors import OptionError
+
+if TYPE_CHECKING:
+    from frostline.encoders.families._family import Config
+    from frostline.records import Plan
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParameterCounts:
+    """How many parameters each part has."""
+
+    embeddings: int
+    layers: tuple[int, ...]  # what layers share (ALBERT) is counted once, at the lowest layer that uses it
+    unrolled: tuple[int, ...]  # the same with a copy for every layer
+    head: int
+
+    @property
+    def total(self) -> int:
+        """All parameters of the whole encoder with its head."""
+        return self.embeddings + sum(self.layers) + self.head
+
+    def kept(self, plan: Plan) -> int:
+        """Parameters that are left when everything above the plan's head is dropped."""
+        return self.embeddings + sum(self._of(plan)[: plan.head]) + self.head
+
+    def trainable(self, plan: Plan) -> int:
+        """Parameters that the plan trains, all weights of its layers and the head included."""
+        chosen = sum(self._of(plan)[number - 1] for number in plan.layers)
+        return chosen + self.head + (self.embeddings if plan.embeddings else 0)
+
+    def _of(self, plan: Plan) -> tuple[int, ...]:
+        """Each layer's count: layers that share parameters get their own where the plan tunes some and not others."""
+        if plan.head > len(self.layers):
+            raise OptionError(f"plan {plan}: the encoder has layers 1..{len(self.layers)}")
+        return self.unrolled if 0 < len(plan.layers) < plan.head else self.layers
+
+
+def count_parameters(config: Config, *, labels: int | None = None) -> ParameterCounts:
+    """Parameter counts of an encoder and its head.
+
+    Args:
+        config: a Hugging Face configuration of a supported family.
+        labels: outputs of the family's classification head; None counts the bare model with its pooler, as the
+            tables in papers do.
+    """
+    from transformers import AutoModel
+
+    family = FAMILIES[config.model_type]
+    with torch.device("meta"):
+        parts = parts_of(family, AutoModel.from_config(config))
+        if labels is None:
+            head = _size(parts.final_norm) + _size(parts.pooler)
+        else:
+            head = sum(parameter.numel() for parameter in family_head(config, labels=labels).parameters())
+    seen: set[int] = set()
+    layers = []
+    for named in parts.layers:
+        own = {name: parameter for name, parameter in named.items() if id(parameter) not in seen}
+        seen.update(id(parameter) for parameter in own.values())
+        layers.append(_size(own))
+    return ParameterCounts(
+        embeddings=_size(parts.embeddings),
+        layers=tuple(layers),
+        unrolled=tuple(_size(named) for named in parts.layers),
+        head=head,
+    )
+
+
+def _size(named: Named) -> int:
+    return sum(parameter.numel() for parameter in named.values())

@@ -1,0 +1,1 @@
+"""Files and folders: atomic writes, output folders, checksums, arrays on disk, the demo's model and data."""

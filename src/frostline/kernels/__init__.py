@@ -1,0 +1,1 @@
+"""The fast code: ragged batches, layers without padding, attention, dropout."""

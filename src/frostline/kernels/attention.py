@@ -1,0 +1,226 @@
+"""Self-attention on unpadded tokens, in groups of texts of similar length.
+
+Three ways, equal up to rounding. With gradients on a CPU, a backward pass written by hand, which costs far less than
+what autograd makes of the same steps. Where only the first token of each text asks, the projections of keys and values
+move to the asking side, so that no token's key or value is ever formed. Everywhere else, torch's own fused attention.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from frostline.encoders.families._family import LayerParts
+from frostline.kernels.batch_layout import Group, Layout
+from frostline.kernels.dropout import Noise, drop
+
+Bias = Callable[[int], Tensor | None]
+
+
+def attend(
+    parts: LayerParts, states: Tensor, layout: Layout, *, bias: Bias, dropout: float, noise: Noise | None
+) -> Tensor:
+    """What attention gathers for each token, before the output projection: (tokens, width).
+
+    Args:
+        parts: the layer's pieces.
+        states: (tokens, width).
+        layout: where each text's tokens lie.
+        bias: the family's position bias for a given length.
+        dropout: of attention's weights; 0 where there is no training.
+        noise: the training step's coins for it.
+    """
+    query, key, value = (part(states) for part in (parts.query, parts.key, parts.value))
+    biases = [bias(group.index.shape[1]) for group in layout.groups]
+    is_simple = parts.prefix is None and not any(one is not None and one.requires_grad for one in biases)
+    if query.requires_grad and is_simple and query.device.type == "cpu" and query.dtype == torch.float32:
+        return cast(
+            Tensor,
+            _GroupedAttention.apply(  # type: ignore[no-untyped-call]
+                query, key, value, layout.groups, biases, parts.heads, dropout, noise
+            ),
+        )
+    pieces = []
+    for group, position_bias in zip(layout.groups, biases, strict=True):
+        sides = [_heads(group.pad(side), parts.heads) for side in (query, key, value)]
+        gathered = _fused(group, sides[0], sides[1], sides[2], position_bias, parts.prefix, dropout)
+        pieces.append(gathered.transpose(1, 2).flatten(0, 1)[group.real])
+    return torch.cat(pieces)[layout.back].flatten(1)
+
+
+def attend_at_first(
+    parts: LayerParts, states: Tensor, layout: Layout, *, bias: Bias, dropout: float, noise: Noise | None
+) -> Tensor:
+    """The same for each text's first token alone: (texts, width)."""
+    query = parts.query(layout.first(states)).unflatten(-1, (parts.heads, -1))  # (texts, heads, size)
+    is_plain = type(parts.key) is nn.Linear and type(parts.value) is nn.Linear and parts.prefix is None
+    formed = [] if is_plain else [parts.key(states), parts.value(states)]
+    pieces = []
+    for group in layout.groups:
+        asking = query.index_select(0, group.texts)
+        position_bias = bias(group.index.shape[1])
+        first_row = None if position_bias is None else position_bias[:, :1]
+        if is_plain:
+            gathered = _absorbed(parts, asking, group.pad(states), group, first_row, dropout, noise)
+        else:
+            key, value = (_heads(group.pad(side), parts.heads) for side in formed)
+            gathered = _fused(group, asking[:, :, None], key, value, first_row, parts.prefix, dropout)[:, :, 0]
+        pieces.append(gathered)
+    order = torch.argsort(torch.cat([group.texts for group in layout.groups]))
+    return torch.cat(pieces)[order].flatten(1)
+
+
+def _heads(padded: Tensor, heads: int) -> Tensor:
+    """(texts, heads, longest, size) from (texts, longest, width)."""
+    texts, longest, width = padded.shape
+    return padded.view(texts, longest, heads, width // heads).transpose(1, 2)
+
+
+def _fused(
+    group: Group,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    position_bias: Tensor | None,
+    prefix: nn.Module | None,
+    dropout: float,
+) -> Tensor:
+    """torch's own attention; a prefix is visible from everywhere and takes no position bias."""
+    mask = _mask(group, position_bias)
+    if prefix is not None:
+        more_keys, more_values = prefix()  # each (count, width)
+        count = more_keys.shape[0]
+        key, value = (
+            torch.cat([_heads(more.expand(len(side), -1, -1), side.shape[1]), side], dim=2)
+            for more, side in ((more_keys, key), (more_values, value))
+        )
+        if mask is not None:
+            mask = F.pad(mask, (count, 0), value=True if mask.dtype == torch.bool else 0.0)
+    return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)
+
+
+def _mask(group: Group, position_bias: Tensor | None) -> Tensor | None:
+    """What attention takes as its mask: true at real tokens, or the position bias with padding at the lowest number."""
+    mask = group.mask[:, None, None, :]
+    if position_bias is None:
+        return None if group.is_full else mask
+    if group.is_full:
+        return position_bias[None]
+    return position_bias.masked_fill(~mask, torch.finfo(position_bias.dtype).min)
+
+
+def _absorbed(
+    parts: LayerParts,
+    asking: Tensor,
+    states: Tensor,
+    group: Group,
+    first_row: Tensor | None,
+    dropout: float,
+    noise: Noise | None,
+) -> Tensor:
+    """What one query per text gathers: (texts, heads, size), from states (texts, longest, width).
+
+    q'(Wx + b) = (W'q)'x + q'b, and sum p (Wx + b) = W sum p x + b sum p: two small products per text in place of two
+    for each token.
+    """
+    _, heads, size = asking.shape
+    key, value = (cast(Tensor, part.weight).view(heads, size, -1) for part in (parts.key, parts.value))
+    key_bias, value_bias = (cast(Tensor | None, part.bias) for part in (parts.key, parts.value))
+    moved = torch.bmm(asking.transpose(0, 1), key).transpose(0, 1)  # (texts, heads, width)
+    scores = torch.bmm(moved, states.transpose(1, 2))
+    if key_bias is not None:
+        # The same for all tokens of a text, so that it changes nothing; but then its gradient would be None.
+        scores = scores + (asking * key_bias.view(heads, size)).sum(-1, keepdim=True)
+    scores = scores * size**-0.5
+    if first_row is not None:
+        scores = scores + first_row[:, 0]
+    if not group.is_full:
+        scores = scores.masked_fill(~group.mask[:, None], torch.finfo(scores.dtype).min)
+    weights = drop(scores.softmax(-1), dropout, training=dropout > 0, noise=noise)
+    mixed = torch.bmm(weights, states)
+    gathered = torch.bmm(mixed.transpose(0, 1), value.transpose(1, 2)).transpose(0, 1)
+    if value_bias is not None:
+        gathered = gathered + weights.sum(-1, keepdim=True) * value_bias.view(heads, size)
+    return gathered
+
+
+class _GroupedAttention(torch.autograd.Function):
+    """Attention with a backward pass by hand: each group is padded once, and nothing is added up twice."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        groups: Sequence[Group],
+        biases: Sequence[Tensor | None],
+        heads: int,
+        dropout: float,
+        noise: Noise | None,
+    ) -> Tensor:
+        out = torch.empty_like(query)
+        scale = (query.shape[1] // heads) ** -0.5
+        saved: list[Tensor | None] = []
+        for group, bias in zip(groups, biases, strict=True):
+            q, k, v = (_flat_heads(group.gather(side), heads) for side in (query, key, value))
+            texts, longest = group.index.shape
+            scores = torch.bmm(q, k.transpose(1, 2)).mul_(scale)
+            by_text = scores.view(texts, heads, longest, longest)
+            if bias is not None:
+                by_text.add_(bias)
+            if not group.is_full:
+                by_text.masked_fill_(~group.mask[:, None, None, :], torch.finfo(scores.dtype).min)
+            weights = torch.softmax(scores, -1)
+            keep = _coins(weights, dropout, noise)
+            used = weights if keep is None else weights * keep
+            group.scatter(_joined(torch.bmm(used, v), texts, heads), out)
+            saved += [q, k, v, weights, used, keep]
+        ctx.save_for_backward(*saved)
+        ctx.groups, ctx.heads, ctx.scale = groups, heads, scale
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *above: Any) -> Any:
+        (given,) = above
+        out = [torch.empty_like(given) for _ in range(3)]
+        saved = ctx.saved_tensors
+        for place, group in enumerate(ctx.groups):
+            q, k, v, weights, used, keep = saved[6 * place : 6 * place + 6]
+            texts = group.index.shape[0]
+            padded = group.gather(given)
+            if not group.is_full:
+                padded = padded.masked_fill_(~group.mask[..., None], 0.0)
+            up = _flat_heads(padded, ctx.heads)
+            by_weight = torch.bmm(up, v.transpose(1, 2))
+            if keep is not None:
+                by_weight.mul_(keep)
+            by_score = torch._softmax_backward_data(by_weight, weights, -1, weights.dtype).mul_(ctx.scale)
+            sides = torch.bmm(by_score, k), torch.bmm(by_score.transpose(1, 2), q), torch.bmm(used.transpose(1, 2), up)
+            for side, into in zip(sides, out, strict=True):
+                group.scatter(_joined(side, texts, ctx.heads), into)
+        return *out, None, None, None, None, None
+
+
+def _flat_heads(padded: Tensor, heads: int) -> Tensor:
+    """(texts x heads, longest, size) from (texts, longest, width)."""
+    return _heads(padded, heads).flatten(0, 1).contiguous()
+
+
+def _joined(by_head: Tensor, texts: int, heads: int) -> Tensor:
+    """(texts, longest, width) from (texts x heads, longest, size)."""
+    _, longest, size = by_head.shape
+    return by_head.view(texts, heads, longest, size).transpose(1, 2).flatten(2)
+
+
+def _coins(weights: Tensor, dropout: float, noise: Noise | None) -> Tensor | None:
+    """What to multiply attention's weights by, or None without dropout."""
+    if not dropout:
+        return None
+    if noise is not None:
+        return noise.keep(tuple(weights.shape), dropout)
+    return F.dropout(torch.ones_like(weights), dropout)

@@ -1,0 +1,176 @@
+"""How the tokens of a batch lie: end to end, padded, or in a few groups of similar length for attention.
+
+Everything but attention works on single tokens, so a batch is one (tokens, width) matrix without padding. Attention
+needs the tokens of a text side by side: texts are put in a few groups of similar length, and only inside a group is
+there any padding. The order of texts stays the caller's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from frostline.encoders.tokens import Ints
+
+# A group costs a fixed overhead and saves padding; below this share of padding, splitting it further does not pay.
+_ACCEPTED_PADDING = 0.10
+_MOST_GROUPS = 6
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """Texts of similar length: where their tokens are, and how to put attention's output back."""
+
+    index: Tensor  # (texts, longest): the place of each token in the batch; padding points at the text's first token
+    mask: Tensor  # (texts, longest): true at real tokens
+    is_full: bool  # no padding at all
+    texts: Tensor  # (texts,): their places among the batch's texts
+    places: Tensor  # (real tokens,): the place of each in the batch
+    real: Tensor  # (real tokens,): the place of each in the padded group, counted text by text
+
+    def pad(self, states: Tensor) -> Tensor:
+        """(texts, longest, ...) from the batch's (tokens, ...); padding repeats the text's first token."""
+        padded: Tensor = _Pad.apply(states, self)  # type: ignore[no-untyped-call]
+        return padded
+
+    def gather(self, states: Tensor) -> Tensor:
+        """The same without a backward pass of its own."""
+        return states.index_select(0, self.index.flatten()).view(*self.index.shape, *states.shape[1:])
+
+    def scatter(self, padded: Tensor, into: Tensor) -> None:
+        """Write a padded group's real tokens to their places in the batch."""
+        flat = padded.reshape(self.mask.numel(), *padded.shape[2:])
+        into.index_copy_(0, self.places, flat if self.is_full else flat.index_select(0, self.real))
+
+
+class _Pad(torch.autograd.Function):
+    """Padding whose backward pass only looks at real tokens: what reads padding has to ignore it anyway."""
+
+    @staticmethod
+    def forward(ctx: Any, states: Tensor, group: Group) -> Tensor:
+        ctx.group, ctx.shape = group, states.shape
+        return group.gather(states)
+
+    @staticmethod
+    def backward(ctx: Any, *above: Any) -> Any:
+        below = above[0].new_zeros(ctx.shape)
+        ctx.group.scatter(above[0], below)
+        return below, None
+
+
+class Layout:
+    """Where the tokens of each text of a batch lie."""
+
+    def __init__(self, lengths: Ints, *, device: torch.device | None = None) -> None:
+        """Lay out texts of these lengths end to end."""
+        self._lengths = lengths
+        self.device = device or torch.device("cpu")
+        self.lengths = torch.as_tensor(lengths, device=self.device)
+        self.starts = torch.cat([self.lengths.new_zeros(1), self.lengths.cumsum(0)[:-1]])
+        self.tokens = int(lengths.sum())
+
+    def __len__(self) -> int:
+        return len(self._lengths)
+
+    @cached_property
+    def padded(self) -> Group:
+        """All texts as one group: the ordinary padded batch."""
+        return self._group(np.arange(len(self)))
+
+    @cached_property
+    def groups(self) -> list[Group]:
+        """The texts in a few groups of similar length."""
+        order = np.argsort(-self._lengths, kind="stable")
+        cuts = _cut(self._lengths[order])
+        return [self._group(order[start:stop]) for start, stop in pairwise(cuts)]
+
+    @cached_property
+    def back(self) -> Tensor:
+        """Puts the real tokens of all groups, one group after the other, back in the batch's order."""
+        places = torch.cat([group.places for group in self.groups])
+        return torch.argsort(places)
+
+    def pad(self, states: Tensor) -> Tensor:
+        """(texts, longest, ...) from (tokens, ...), zeros at padding."""
+        padded = states[self.padded.index]
+        mask = self.padded.mask.view(*self.padded.mask.shape, *[1] * (states.dim() - 1))
+        return padded if self.padded.is_full else padded * mask
+
+    def unpad(self, states: Tensor) -> Tensor:
+        """(tokens, width) from (texts, longest, width)."""
+        return states.flatten(0, 1)[self.padded.real]
+
+    def first(self, states: Tensor) -> Tensor:
+        """Each text's first token: (texts, width) from (tokens, width)."""
+        return states[self.starts]
+
+    def mean(self, states: Tensor, *, skip_first: bool) -> Tensor:
+        """Each text's mean token: (texts, width) from (tokens, width).
+
+        A text of a single token is its own mean, whether or not the first token is skipped.
+        """
+        text = torch.arange(len(self), device=self.device).repeat_interleave(self.lengths)
+        sums = states.new_zeros(len(self), states.shape[1]).index_add_(0, text, states)
+        if not skip_first:
+            return sums / self.lengths[:, None]
+        firsts = self.first(states)
+        rest = (sums - firsts) / (self.lengths[:, None] - 1).clamp(min=1)
+        return torch.where(self.lengths[:, None] > 1, rest, firsts)
+
+    def mean_of(self, states: Tensor, kept: Tensor) -> Tensor:
+        """Each text's mean over the tokens that are kept, (tokens,), or over all where none is: (texts, width)."""
+        text = torch.arange(len(self), device=self.device).repeat_interleave(self.lengths)
+        counts = states.new_zeros(len(self)).index_add_(0, text, kept.to(states.dtype))
+        weights = torch.where(
+            counts[text] > 0, kept.to(states.dtype) / counts[text].clamp(min=1), 1 / self.lengths[text]
+        )
+        return states.new_zeros(len(self), states.shape[1]).index_add_(0, text, weights[:, None] * states)
+
+    def _group(self, texts: Ints) -> Group:
+        lengths = self._lengths[texts]
+        column = np.arange(int(lengths.max()))[None, :]
+        mask = column < lengths[:, None]
+        starts = np.concatenate([[0], np.cumsum(self._lengths)[:-1]])[texts]
+        index = np.where(mask, starts[:, None] + column, starts[:, None])
+        return Group(
+            index=torch.as_tensor(index, device=self.device),
+            mask=torch.as_tensor(mask, device=self.device),
+            is_full=bool(mask.all()),
+            texts=torch.as_tensor(texts, device=self.device),
+            places=torch.as_tensor(index[mask], device=self.device),
+            real=torch.as_tensor(np.flatnonzero(mask), device=self.device),
+        )
+
+
+def group_sizes(lengths: Ints) -> list[tuple[int, int]]:
+    """The number of texts and the longest length of each group that attention runs in."""
+    longest_first = -np.sort(-lengths)
+    return [(stop - start, int(longest_first[start])) for start, stop in pairwise(_cut(longest_first))]
+
+
+def _cut(lengths: Ints) -> list[int]:
+    """Where to cut texts, longest first, into groups: the cut that saves most padding, until little is left."""
+    cuts = [0, len(lengths)]
+    while len(cuts) <= _MOST_GROUPS:
+        padding = [_padding(lengths[start:stop]) for start, stop in pairwise(cuts)]
+        if sum(padding) <= _ACCEPTED_PADDING * lengths.sum():
+            break
+        worst = int(np.argmax(padding))
+        cuts.insert(worst + 1, cuts[worst] + _best_cut(lengths[cuts[worst] : cuts[worst + 1]]))
+    return cuts
+
+
+def _padding(lengths: Ints) -> int:
+    return int(lengths[0] * len(lengths) - lengths.sum())
+
+
+def _best_cut(lengths: Ints) -> int:
+    """The place that leaves least padding when texts, longest first, are cut in two."""
+    place = np.arange(1, len(lengths))
+    return int(np.argmin(lengths[0] * place + lengths[1:] * (len(lengths) - place))) + 1

@@ -1,0 +1,1 @@
+"""Plans: strategies that propose layers, methods that train them, plans in words, learning rates."""

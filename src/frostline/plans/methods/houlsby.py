@@ -1,0 +1,23 @@
+"""Houlsby's adapters: two small detours in each chosen layer, and its norms."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from frostline.plans.methods import chosen_layers, method
+from frostline.plans.methods._adapters import add_adapters, check_bottleneck
+
+if TYPE_CHECKING:
+    from frostline.training.model import Tunable
+
+
+@method(learning_rate=3e-4, is_stock=False, validate=check_bottleneck)
+def houlsby(tunable: Tunable, *, seed: int, bottleneck: int = 256) -> None:
+    """Two adapters in each chosen layer train, after attention and after the feed-forward part, and its norms.
+
+    Each adapts what its half of the layer is about to add to its input. (Houlsby et al., 2019; so used in paper 1.)
+    """
+    for layer in chosen_layers(tunable):
+        for path in tunable.encoder.family.norms.values():
+            layer.get_submodule(path).requires_grad_(True)
+    add_adapters(tunable, ("attention", "output"), bottleneck=bottleneck, seed=seed)

@@ -1,0 +1,20 @@
+"""Pfeiffer's adapters: one small detour in each chosen layer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from frostline.plans.methods import method
+from frostline.plans.methods._adapters import add_adapters, check_bottleneck
+
+if TYPE_CHECKING:
+    from frostline.training.model import Tunable
+
+
+@method(learning_rate=3e-4, is_stock=False, validate=check_bottleneck)
+def pfeiffer(tunable: Tunable, *, seed: int, bottleneck: int = 256) -> None:
+    """One adapter in each chosen layer trains, after the feed-forward part; everything else is frozen.
+
+    It adapts what the feed-forward part is about to add to its input. (Pfeiffer et al., 2021.)
+    """
+    add_adapters(tunable, ("output",), bottleneck=bottleneck, seed=seed)

@@ -1,0 +1,47 @@
+"""Prefixes: a few trainable keys and values that every token of a chosen layer can attend to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from frostline.plans.methods import chosen_layers, method
+
+if TYPE_CHECKING:
+    from frostline.training.model import Tunable
+
+
+class Prefix(nn.Module):
+    """Keys and values, (length, width) each, that stand before those of the tokens."""
+
+    def __init__(self, length: int, width: int) -> None:
+        super().__init__()
+        self.keys = nn.Parameter(torch.empty(length, width).normal_(std=0.02))
+        self.values = nn.Parameter(torch.empty(length, width).normal_(std=0.02))
+
+    def forward(self) -> tuple[Tensor, Tensor]:
+        """The keys and the values."""
+        return self.keys, self.values
+
+
+def _check(options: Mapping[str, Any]) -> str | None:
+    length = options["length"]
+    return f"length {length}: must be 1 or more" if length < 1 else None
+
+
+@method(learning_rate=1e-2, is_stock=False, validate=_check)
+def prefix(tunable: Tunable, *, seed: int, length: int = 16) -> None:
+    """A few keys and values that every token can attend to train in each chosen layer; the layer is frozen.
+
+    The vectors train directly, without a network that makes them, and start normal with deviation 0.02.
+    (Li and Liang, 2021.)
+    """
+    family, width = tunable.encoder.family, tunable.encoder.width
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        for layer in chosen_layers(tunable):
+            like = next(layer.parameters())
+            family.hang_prefix(layer, Prefix(length, width).to(like))

@@ -1,0 +1,200 @@
+"""Plans in words: from the command line, from a JSON file, or from a strategy."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from frostline.errors import OptionError, did_you_mean
+from frostline.plans.methods import METHODS, Value
+from frostline.plans.strategies import STRATEGIES
+from frostline.records import LayerScores, Plan
+
+if TYPE_CHECKING:
+    from frostline.encoders.encoder import Encoder
+    from frostline.tasks import Task
+
+_FORMS = "as 9,12,12 or layers=2+5+9,head=12 or freeze=8, or name a strategy (--list-plans) or a JSON file"
+
+
+_DEEPEST = 1_000  # more layers than any encoder has
+
+
+def read_plan(
+    text: str,
+    encoder: Encoder,
+    task: Task | None = None,
+    *,
+    scores: LayerScores | None = None,
+    seed: int = 0,
+    measured: Callable[[tuple[str, ...]], LayerScores] | None = None,
+) -> Plan:
+    """The plan that the words stand for.
+
+    Args:
+        text: '9,12,12', 'layers=2+5+9,head=12', 'freeze=8', a strategy such as 'top-k:k=2', or a JSON file.
+        encoder: whose layers.
+        task: to measure scores on, where a strategy needs some that are not given.
+        scores: measured before.
+        seed: of strategies that draw, and of measuring.
+        measured: how to get scores that are needed and not given; by default they are measured on the task.
+    """
+    text = text.strip()
+    if text.endswith(".json") or text.endswith("}"):
+        return _from_json(text)
+    name, _, given = text.partition(":")
+    if name in STRATEGIES:
+        strategy = STRATEGIES[name]
+        options = parse_options(given, f"strategy {name}")
+        needed = strategy.scores(options)
+        if needed and (scores is None or not all(score in scores.scores for score in needed)):
+            scores = (measured or _measuring(encoder, task, text, seed))(needed)
+        if scores is not None:
+            _check_scores(scores, encoder, task, text)
+        return strategy.plan(encoder.depth, scores, options, seed=seed)
+    return parse_plan(text, encoder.depth)
+
+
+def check_words(text: str) -> None:
+    """Refuse words that stand for no plan of any encoder, before data and encoder are read."""
+    text = text.strip()
+    name, _, given = text.partition(":")
+    if text.endswith((".json", "}")):
+        _from_json(text)
+    elif name in STRATEGIES:
+        STRATEGIES[name].check(parse_options(given, f"strategy {name}"))
+    elif ":" in text:
+        STRATEGIES[name]  # refuses it, with the names that there are
+    else:
+        parse_plan(text, _DEEPEST)
+
+
+def parse_plan(text: str, depth: int) -> Plan:
+    """The plan written as '9,12,12', 'layers=2+5+9,head=12' or 'freeze=8', for an encoder of this depth."""
+    if "=" not in text:
+        numbers = text.strip("() ").split(",")
+        if len(numbers) != 3:
+            raise OptionError(f"plan {text!r}{did_you_mean(text, STRATEGIES)}: write it {_FORMS}")
+        bottom, top, head = (_number(number, text) for number in numbers)
+        return _checked(Plan.whole_or_span(bottom, top, head, depth=depth), depth)
+    fields = dict(_pair(piece, text) for piece in text.split(","))
+    known = ("layers", "head", "freeze", "embeddings", "method")
+    for name in fields:
+        if name not in known:
+            raise OptionError(f"plan {text!r}: unknown {name!r}{did_you_mean(name, known)}; known: {', '.join(known)}")
+    head = _number(fields["head"], text) if "head" in fields else depth
+    if ("freeze" in fields) == ("layers" in fields):
+        raise OptionError(f"plan {text!r}: give either layers=... or freeze=...")
+    if "freeze" in fields:
+        frozen = _number(fields["freeze"], text)
+        if not 0 <= frozen <= head:
+            raise OptionError(f"plan {text!r}: must freeze 0..{head} layers")
+        layers, embeddings = tuple(range(frozen + 1, head + 1)), frozen == 0
+    else:
+        words = [] if fields["layers"] in ("", "none") else fields["layers"].split("+")
+        layers, embeddings = tuple(sorted(number for word in words for number in _numbers(word, text))), False
+    if "embeddings" in fields:
+        if fields["embeddings"] not in ("yes", "no"):
+            raise OptionError(f"plan {text!r}: embeddings must be yes or no")
+        embeddings = fields["embeddings"] == "yes"
+    return _checked(Plan(layers=layers, head=head, embeddings=embeddings, method=fields.get("method", "full")), depth)
+
+
+def with_method(plan: Plan, text: str | None) -> Plan:
+    """The plan with another method, written as 'lora' or 'lora:rank=8,alpha=16'."""
+    if text is None:
+        return plan
+    name, _, given = text.partition(":")
+    method = METHODS[name]
+    options = parse_options(given, f"method {name}")
+    typed = {key: _as(value, method.defaults.get(key)) for key, value in options.items()}
+    method.check(typed)
+    return replace(plan, method=name, options=typed, embeddings=plan.embeddings and name == "full")
+
+
+def parse_options(text: str, of: str) -> dict[str, str]:
+    """'a=1,b=2' as a dictionary of words."""
+    return dict(_pair(piece, f"{of}:{text}") for piece in text.split(",")) if text else {}
+
+
+def _from_json(text: str) -> Plan:
+    try:
+        content = text if text.endswith("}") else Path(text).read_text(encoding="utf-8")
+        data: Mapping[str, Any] = json.loads(content)
+        known = Plan.__dataclass_fields__
+        unknown = [name for name in data if name not in known]
+        if unknown:
+            raise OptionError(f"plan {text}: unknown {unknown[0]!r}; known: {', '.join(known)}")
+        return Plan.from_json(data)
+    except OSError as error:
+        raise OptionError(f"plan {text}: {error.strerror}; write it {_FORMS}") from None
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise OptionError(f'plan {text}: is not a plan in JSON, such as {{"layers": [11, 12], "head": 12}}') from None
+
+
+def _measuring(encoder: Encoder, task: Task | None, text: str, seed: int) -> Callable[[tuple[str, ...]], LayerScores]:
+    def measured(names: tuple[str, ...]) -> LayerScores:
+        from frostline.scoring.measurement import measure
+
+        if task is None:
+            raise OptionError(f"plan {text!r}: needs measured layer scores ({', '.join(names)})")
+        return measure(encoder, task, scores=names, similarity=False, uncertainty=False, seed=seed)
+
+    return measured
+
+
+def _check_scores(scores: LayerScores, encoder: Encoder, task: Task | None, text: str) -> None:
+    """Refuse scores that say nothing of this encoder or these rows."""
+    if scores.depth != encoder.depth:
+        raise OptionError(
+            f"plan {text!r}: the scores are of {scores.depth} layers, but {encoder.name} has {encoder.depth}"
+        )
+    if task is not None and scores.task.get("fingerprint") != task.fingerprint:
+        raise OptionError(
+            f"plan {text!r}: the scores were measured on other rows (of {scores.task.get('name')}) than those of "
+            f"{task.name}; measure again with the same data and seed, or leave the scores out"
+        )
+
+
+def _checked(plan: Plan, depth: int) -> Plan:
+    if plan.head > depth:
+        raise OptionError(f"plan {plan}: the encoder has layers 1..{depth}")
+    METHODS[plan.method]
+    return plan
+
+
+def _pair(piece: str, text: str) -> tuple[str, str]:
+    name, sign, value = piece.partition("=")
+    if not sign or not name.strip():
+        raise OptionError(f"{text!r}: {piece!r} is not of the form name=value")
+    return name.strip(), value.strip()
+
+
+def _numbers(word: str, text: str) -> list[int]:
+    """'7' or '2-5' as numbers."""
+    first, sign, last = word.partition("-")
+    if not sign:
+        return [_number(word, text)]
+    return list(range(_number(first, text), _number(last, text) + 1))
+
+
+def _number(word: str, text: str) -> int:
+    try:
+        return int(word)
+    except ValueError:
+        raise OptionError(
+            f"plan {text!r}{did_you_mean(text, STRATEGIES)}: {word!r} is not a layer's number; write it {_FORMS}"
+        ) from None
+
+
+def _as(word: str, default: Value | None) -> Value:
+    """A word as what the option's default is."""
+    if isinstance(default, int | float):
+        try:
+            return type(default)(word)
+        except ValueError:
+            return word  # refused, with what is wrong, where options are checked
+    return word

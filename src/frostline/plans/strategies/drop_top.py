@@ -1,0 +1,22 @@
+"""A shorter encoder: the upper layers dropped, as in paper 4, and the top of what is left tuned."""
+
+from __future__ import annotations
+
+from frostline.errors import OptionError
+from frostline.plans.strategies import Value, chosen, strategy
+from frostline.records import LayerScores, Plan
+
+
+def _third_and_half(depth: int) -> list[dict[str, Value]]:
+    return [{"n": count, "layers": min(3, depth - count)} for count in sorted({depth // 3, depth // 2}) if count]
+
+
+@strategy(paper="4", name="drop-top", proposed=_third_and_half)
+def drop_top(depth: int, scores: LayerScores | None, *, seed: int, n: int = 1, layers: int = 3) -> Plan:
+    """Drop the last n layers, and tune the topmost of those that are left."""
+    if n >= depth:
+        raise OptionError(f"strategy drop-top: {n} layers to drop, but the encoder has layers 1..{depth}")
+    head = depth - n
+    bottom = max(1, head - chosen(layers, depth, "drop-top") + 1)
+    because = f"the last {n} of {depth} layers are dropped: a smaller and faster model"
+    return Plan.whole_or_span(bottom, head, head, depth=depth, because=because)

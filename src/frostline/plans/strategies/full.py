@@ -1,0 +1,12 @@
+"""Full fine-tuning, the usual baseline."""
+
+from __future__ import annotations
+
+from frostline.plans.strategies import strategy
+from frostline.records import LayerScores, Plan
+
+
+@strategy(paper="all", name="full")
+def full(depth: int, scores: LayerScores | None, *, seed: int) -> Plan:
+    """Tune every layer and the embeddings."""
+    return Plan.full(depth)

@@ -1,0 +1,15 @@
+"""The middle layer in place of the best one: what measuring has to beat, and hard to beat where data are scarce."""
+
+from __future__ import annotations
+
+from frostline.plans.strategies import chosen, strategy
+from frostline.records import LayerScores, Plan
+
+
+@strategy(paper="1, baseline", name="middle", proposed=lambda depth: [{"layers": min(2, depth)}])
+def middle(depth: int, scores: LayerScores | None, *, seed: int, layers: int = 3, keep_top: bool = True) -> Plan:
+    """Tune the middle layer and the ones just below it, whatever the scores say."""
+    centre = depth // 2 + 1 if depth > 1 else 1  # 13 of 24, as in the paper
+    bottom = max(1, centre - chosen(layers, depth, "middle") + 1)
+    head = depth if keep_top else centre
+    return Plan.whole_or_span(bottom, centre, head, depth=depth, because=f"layer {centre} is the middle one")

@@ -1,0 +1,1 @@
+"""Saved models: loading, predicting, evaluating, exporting, the model card."""

@@ -1,0 +1,200 @@
+"""A tuned model from its files: a stock Hugging Face classifier, whoever made it, or one that only Frostline runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from frostline.encoders.encoder import Encoder
+from frostline.encoders.families._family import Config
+from frostline.encoders.heads import FamilyHead, HeadKind, family_head
+from frostline.encoders.loading import EMBEDDED_NAME, load_encoder, read_config
+from frostline.errors import EncoderError, OptionError
+from frostline.records import Plan, Recipe
+from frostline.tasks import Split
+from frostline.training.dataset import Examples, Progress, tokenize_split
+from frostline.training.loop import load_weights
+from frostline.training.model import Tunable, make_tunable
+
+MODEL = "model"  # the model's folder in a run's folder
+OWN_FILE = "frostline-model.json"  # says how to put a model together that is no stock one
+OWN_WEIGHTS = "tuned.safetensors"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Predictor:
+    """A tuned model that is ready to be asked.
+
+    Args:
+        tunable: the model.
+        kind: of task.
+        label_names: by class number; by position for multiple choice, empty for regression.
+        max_length: texts are cut at this many tokens.
+        name: how messages call it.
+        tuned_on: what the run's folder says of the task; empty for a model alone.
+    """
+
+    tunable: Tunable
+    kind: HeadKind
+    label_names: tuple[str, ...]
+    max_length: int
+    name: str
+    tuned_on: Mapping[str, Any] = field(default_factory=dict)
+
+    def outputs(self, split: Split, *, progress: Progress | None = None) -> Tensor:
+        """Logits or values of every row, (rows, outputs); the rows' labels are not looked at."""
+        tokens, offsets = tokenize_split(self.tunable.encoder, split, max_length=self.max_length)
+        rows = Examples(tokens=tokens, states=None, labels=torch.tensor(split.labels), offsets=offsets)
+        return rows.outputs(self.tunable, progress=progress)
+
+
+def load_tuned(
+    folder: str | Path, *, encoder: Encoder | str | Path | None = None, device: str | torch.device = "cpu"
+) -> Predictor:
+    """The tuned model in a folder.
+
+    Args:
+        folder: a run's folder, the `model` folder in it, or any folder with a stock classifier.
+        encoder: the base of a model that is no stock one, where it has moved since.
+        device: where to put the weights.
+    """
+    path = find_model(Path(folder).expanduser())
+    if (path / OWN_FILE).is_file():
+        return _load_own(path, encoder, device)
+    return _load_stock(path, device)
+
+
+def find_model(folder: Path) -> Path:
+    """The folder that holds the model: the one given, or `model` in it."""
+    if not folder.is_dir():
+        what = "is a file" if folder.exists() else "no such folder"
+        raise EncoderError(f"{folder}: {what}; give the folder of a tuned model")
+    for path in (folder, folder / MODEL):
+        if (path / OWN_FILE).is_file() or (path / "config.json").is_file():
+            return path
+    if (folder / "frostline.json").is_file() or (folder / "checkpoints").is_dir():
+        raise EncoderError(f"{folder}: holds no model; if the run was stopped, go on with it with --resume")
+    raise EncoderError(f"{folder}: holds no model (neither config.json nor {OWN_FILE}); give the folder of a tuned one")
+
+
+def _load_stock(folder: Path, device: str | torch.device) -> Predictor:
+    kind = _kind_of(read_config(folder, str(folder)), folder)
+    encoder = load_encoder(folder, device=device)
+    config = encoder.config
+    outputs = 1 if kind != "classification" else int(config.num_labels)
+    head = family_head(config, labels=outputs, kind=kind)
+    _fill(head, folder)
+    # Layers are all named as trained, so that the last one runs for the token that the head reads alone.
+    plan = Plan.span(1, encoder.depth, encoder.depth)
+    tunable = Tunable(encoder, head, plan).to(encoder.device).requires_grad_(False).eval()
+    return Predictor(
+        tunable=tunable,
+        kind=kind,
+        label_names=() if kind == "regression" else _label_names(config),
+        max_length=encoder.default_length,
+        name=str(folder),
+        tuned_on=_tuned_on(folder),
+    )
+
+
+def _tuned_on(folder: Path) -> Mapping[str, Any]:
+    """What the run's folder that holds a model says of its task: name, fingerprint, pairs or single texts."""
+    try:
+        found = json.loads((folder.absolute().parent / "result.json").read_text(encoding="utf-8"))["task"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _kind_of(config: dict[str, Any], folder: Path) -> HeadKind:
+    """What the classifier answers, by its configuration."""
+    classes = [str(name) for name in config.get("architectures") or ()]
+    if any(name.endswith("ForMultipleChoice") for name in classes):
+        return "multiple choice"
+    if not any(name.endswith("ForSequenceClassification") for name in classes):
+        named = ", ".join(classes) or "no class"
+        raise EncoderError(f"{folder}: is not a tuned classifier (config.json names {named}); tune it first")
+    if config.get("problem_type") == "multi_label_classification":
+        raise EncoderError(f"{folder}: gives several labels per text (multi-label), which is not supported")
+    labels = config.get("id2label")
+    is_single = isinstance(labels, dict) and len(labels) == 1
+    return "regression" if config.get("problem_type") == "regression" or is_single else "classification"
+
+
+def _label_names(config: Config) -> tuple[str, ...]:
+    return tuple(str(config.id2label[number]) for number in sorted(config.id2label))
+
+
+def _fill(head: FamilyHead, folder: Path) -> None:
+    """Give the head its weights from the folder's files."""
+    from safetensors import safe_open
+
+    own = head.stock.state_dict()
+    found: set[str] = set()
+    for path in sorted(folder.glob("*.safetensors")):
+        with safe_open(path, framework="pt") as file, torch.no_grad():
+            for name in set(file.keys()) & set(own):
+                value = file.get_tensor(name)
+                if value.shape != own[name].shape:
+                    raise EncoderError(f"{folder}: the shape of {name} in the weights does not fit config.json")
+                own[name].copy_(value)
+                found.add(name)
+    if missing := sorted(set(own) - found):
+        raise EncoderError(f"{folder}: the weights lack {missing[0]}, so it is not a tuned classifier; tune it first")
+
+
+def _load_own(folder: Path, given: Encoder | str | Path | None, device: str | torch.device) -> Predictor:
+    from safetensors.torch import load_file
+
+    try:
+        about = json.loads((folder / OWN_FILE).read_text(encoding="utf-8"))
+        plan, recipe = Plan.from_json(about["plan"]), Recipe.from_json(about["recipe"])
+        kind, names, length, base = about["task"], tuple(about["labels"]), int(about["max_length"]), about["base"]
+        expected = str(base["revision"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise EncoderError(f"{folder / OWN_FILE}: cannot be read ({type(error).__name__}: {error})") from None
+    encoder = given if isinstance(given, Encoder) else _load_base(base, given, folder, device)
+    if encoder.revision != expected:
+        raise EncoderError(
+            f"{folder}: was tuned on another version of {base['name']} ({expected[:19]}) than the one in "
+            f"{encoder.name} ({encoder.revision[:19]}); give the right one with --model"
+        )
+    tunable = make_tunable(
+        encoder, plan, outputs=len(names) if kind == "classification" else 1, kind=kind, head=recipe.head
+    )
+    try:
+        load_weights(tunable, load_file(folder / OWN_WEIGHTS))
+    except (OSError, ValueError, RuntimeError) as error:
+        raise EncoderError(f"{folder / OWN_WEIGHTS}: does not fit {OWN_FILE} ({error})") from None
+    tunable.requires_grad_(False)
+    return Predictor(
+        tunable=tunable,
+        kind=kind,
+        label_names=names,
+        max_length=length,
+        name=str(folder),
+        tuned_on=_tuned_on(folder),
+    )
+
+
+def _load_base(base: dict[str, Any], given: str | Path | None, folder: Path, device: str | torch.device) -> Encoder:
+    """The encoder that a model was tuned from: where it was, or where the user says that it is now."""
+    if given is not None:
+        return load_encoder(given, device=device)
+    name, revision = str(base["name"]), str(base["revision"])
+    if name == EMBEDDED_NAME:
+        return load_encoder(device=device)
+    if not revision.startswith("sha256:"):  # a commit on the hub
+        return load_encoder(name, revision=revision, device=device)
+    if not Path(str(base["folder"])).is_dir():
+        raise OptionError(
+            f"{folder}: needs the encoder that it was tuned from, and {base['folder']} is gone; say where it is now "
+            "with --model"
+        )
+    return load_encoder(Path(str(base["folder"])), device=device)

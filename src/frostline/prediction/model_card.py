@@ -1,0 +1,192 @@
+"""The model card: what was tuned, how, on what, how good it is, and how to use it."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from frostline.files import folders
+from frostline.plans.methods import METHODS
+from frostline.records import Plan
+
+if TYPE_CHECKING:
+    from frostline.training.result import Tuned
+
+_QUESTIONS = {
+    "classification": "classifies texts",
+    "regression": "predicts a number for texts",
+    "multiple choice": "chooses between candidate answers",
+}
+
+
+def write_card(tuned: Tuned, *, is_stock: bool) -> str:
+    """The README.md of a saved model.
+
+    Args:
+        tuned: what came out of tuning.
+        is_stock: whether transformers alone can load it.
+    """
+    parameters = tuned.trained.audit
+    rows = [
+        ("plan", f"{tuned.plan}: {plan_in_words(tuned.plan, int(tuned.base['layers']))}"),
+        ("chosen because", tuned.plan.because),
+        ("method", f"{tuned.plan.method}: {METHODS[tuned.plan.method].summary}"),
+        ("parameters", f"{parameters.total:,}, of which {parameters.trainable:,} were trained"),
+        ("encoder", f"{tuned.base['name']} ({tuned.base['revision']})"),
+        ("data", f"{tuned.task.name} (SHA-256 {tuned.task.fingerprint})"),
+        ("labels", ", ".join(tuned.task.label_names)),
+        (
+            "learning rate, epochs, batch",
+            f"{tuned.recipe.learning_rate:g}, {tuned.recipe.epochs}, {tuned.recipe.batch}",
+        ),
+        ("seed", str(tuned.recipe.seed)),
+        ("command", command_line()),
+    ]
+    return "\n".join(
+        [
+            *_front_matter(tuned, is_stock=is_stock),
+            f"# {_title(tuned)}",
+            "",
+            f"This model {_QUESTIONS[tuned.task.kind]}. It was tuned with Frostline, which trains, freezes and drops "
+            "chosen layers of a pretrained encoder.",
+            "",
+            "## Use it",
+            "",
+            *_usage(tuned, is_stock=is_stock),
+            "",
+            "## How good it is",
+            "",
+            *_metrics_table(tuned.metrics),
+            "",
+            "## How it came about",
+            "",
+            "| | |",
+            "|---|---|",
+            *(f"| {name} | {_cell(value)} |" for name, value in rows if value),
+            "",
+            *(f"- {note}" for note in tuned.notes),
+            "",
+        ]
+    )
+
+
+def plan_in_words(plan: Plan, depth: int) -> str:
+    """What trained, what stayed as pretrained and what was dropped, in a sentence."""
+    if not plan.layers:
+        trained = "only the head was trained"
+    else:
+        embeddings = ", the embeddings" if plan.embeddings else ""
+        trained = f"{_layers(plan.layers)} of {depth}{embeddings} and the head were trained"
+    frozen = [number for number in range(1, plan.head + 1) if number not in plan.layers]
+    kept = [*([] if plan.embeddings else ["the embeddings"]), *([_layers(tuple(frozen))] if frozen else [])]
+    stayed = f"; {' and '.join(kept)} stayed as pretrained" if kept else ""
+    above = tuple(range(plan.head + 1, depth + 1))
+    dropped = f"; {_layers(above)} {'was' if len(above) == 1 else 'were'} dropped" if above else ""
+    return f"{trained}{stayed}; the head reads layer {plan.head}{dropped}"
+
+
+def command_line() -> str:
+    """The command that is running, or that there is none."""
+    given = folders.command()
+    return f"`{shlex.join(given)}`" if given else "from Python"
+
+
+def how_to_load(tuned: Tuned, folder: Path, *, is_stock: bool) -> str:
+    """The line of Python that loads a saved model."""
+    where = json.dumps(str(folder))
+    if not is_stock:
+        return f"import frostline; frostline.predict({where}, [{_example(tuned)}])"
+    if tuned.task.kind == "multiple choice":
+        return (
+            f"from transformers import AutoModelForMultipleChoice; AutoModelForMultipleChoice.from_pretrained({where})"
+        )
+    return (
+        f'from transformers import pipeline; pipeline("text-classification", {where}, truncation=True)'
+        f"({_example(tuned)})"
+    )
+
+
+def _front_matter(tuned: Tuned, *, is_stock: bool) -> list[str]:
+    asks_for_a_label = tuned.task.kind != "multiple choice"
+    return [
+        "---",
+        *(["library_name: transformers"] if is_stock else []),
+        *(["pipeline_tag: text-classification"] if asks_for_a_label else []),
+        "tags:",
+        "- frostline",
+        "---",
+        "",
+    ]
+
+
+def _title(tuned: Tuned) -> str:
+    return f"{Path(str(tuned.base['name'])).name} tuned on {tuned.task.name}"
+
+
+def _usage(tuned: Tuned, *, is_stock: bool) -> list[str]:
+    if not is_stock:
+        return [
+            "Only Frostline can run it, with the encoder that it was tuned from: transformers has no class for it.",
+            "",
+            "```python",
+            "import frostline",
+            "",
+            f'frostline.predict("path/to/this/folder", [{_example(tuned)}])',
+            "```",
+        ]
+    if tuned.task.kind == "multiple choice":
+        return [
+            "```python",
+            "from transformers import AutoModelForMultipleChoice, AutoTokenizer",
+            "",
+            'tokenizer = AutoTokenizer.from_pretrained("path/to/this/folder")',
+            'model = AutoModelForMultipleChoice.from_pretrained("path/to/this/folder")',
+            'question, choices = "The ice melted because", ["it was warm.", "it was cold."]',
+            "questions = [question] * len(choices)",
+            'inputs = tokenizer(questions, choices, truncation=True, padding=True, return_tensors="pt")',
+            "model(**{name: value[None] for name, value in inputs.items()}).logits  # one number per choice",
+            "```",
+        ]
+    return [
+        "```python",
+        "from transformers import pipeline",
+        "",
+        'ask = pipeline("text-classification", "path/to/this/folder", truncation=True)',
+        f"ask({_example(tuned)})",
+        "```",
+        "",
+        "`truncation=True` cuts texts where they were cut in training.",
+    ]
+
+
+def _example(tuned: Tuned) -> str:
+    if tuned.task.kind == "multiple choice":
+        return '("a question", ["a choice", "another"])'
+    return '{"text": "a text", "text_pair": "its second text"}' if tuned.task.takes_pairs else '"a text"'
+
+
+def _metrics_table(metrics: Mapping[str, Mapping[str, float]]) -> list[str]:
+    names = list(dict.fromkeys(name for values in metrics.values() for name in values))
+    if not names:
+        return ["It was not tested."]
+    return [
+        f"| rows | {' | '.join(names)} |",
+        f"|---|{'---|' * len(names)}",
+        *(f"| {split} | {' | '.join(f'{values[name]:.4f}' for name in names)} |" for split, values in metrics.items()),
+    ]
+
+
+def _layers(numbers: tuple[int, ...]) -> str:
+    if len(numbers) == 1:
+        return f"layer {numbers[0]}"
+    if len(numbers) > 2 and numbers[-1] - numbers[0] + 1 == len(numbers):
+        return f"layers {numbers[0]} to {numbers[-1]}"
+    return f"layers {', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"
+
+
+def _cell(text: str) -> str:
+    """Text that may stand in a table: labels and file names may hold anything."""
+    return " ".join(text.split()).replace("|", "\\|")

@@ -1,0 +1,259 @@
+"""Ask a tuned model: predictions for new texts, and how good it is on labelled ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from frostline.encoders.encoder import Encoder
+from frostline.errors import DataError, OptionError, did_you_mean
+from frostline.prediction.loading import Predictor, load_tuned
+from frostline.prediction.rows import in_words
+from frostline.tasks import Split, Task, find_preset, load_task
+from frostline.tasks.raw_table import listed, show
+from frostline.tasks.unlabelled import read_unlabelled
+from frostline.training.loop import judge
+
+Report = Callable[[str, int, int], None]  # what is being done, how much of it, of how much
+
+SPLITS = ("train", "validation", "test", "all")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Predictions:
+    """What a model says of texts.
+
+    Args:
+        rows: one record per text: row, text, prediction, probabilities by label (None for regression).
+        label_names: of the model; empty for regression.
+        notes: what was guessed about the data, a sentence each.
+    """
+
+    rows: tuple[Mapping[str, Any], ...]
+    label_names: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def labels(self) -> list[Any]:
+        """The prediction for every text: a label's name, the position of a choice, or a number."""
+        return [row["prediction"] for row in self.rows]
+
+    @property
+    def probabilities(self) -> list[dict[str, float]] | None:
+        """The probability of every label for every text, or None for regression."""
+        return [row["probabilities"] for row in self.rows] if self.label_names else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """How good a model is on labelled rows.
+
+    Args:
+        metrics: by name; the first one decides.
+        model: the folder.
+        task: its name.
+        split: which rows.
+        rows: one record per row, as in `predictions.jsonl`.
+        notes: what was guessed or assumed, a sentence each.
+    """
+
+    metrics: Mapping[str, float]
+    model: str
+    task: str
+    split: str
+    rows: tuple[Mapping[str, Any], ...]
+    notes: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """The evaluation as plain JSON values, without the rows."""
+        return {
+            "kind": "evaluation",
+            "model": self.model,
+            "task": self.task,
+            "split": self.split,
+            "rows": len(self.rows),
+            "metrics": dict(self.metrics),
+            "notes": list(self.notes),
+        }
+
+
+def predict(
+    folder: str | Path | Predictor,
+    data: Any,
+    *,
+    text: str | None = None,
+    text_pair: str | None = None,
+    choices: str | Sequence[str] | None = None,
+    encoder: Encoder | str | Path | None = None,
+    report: Report | None = None,
+) -> Predictions:
+    """The labels that a tuned model gives to texts, with their probabilities.
+
+    Args:
+        folder: a tuned model's folder, or a model that is loaded already.
+        data: a file, DataFrame or Dataset with a column of texts (labels are not needed), or a list: of texts, of pairs
+            (text, second text), or of questions (text, [choices]).
+        text: the column with the text; guessed from common names if not given, like the next two.
+        text_pair: the column with the second text.
+        choices: for multiple choice, the column or columns with the candidates.
+        encoder: the encoder that a model which is no stock one was tuned from, where it has moved.
+        report: told how far things are.
+    """
+    rows, notes = read_unlabelled(data, text=text, text_pair=text_pair, choices=choices)
+    model = folder if isinstance(folder, Predictor) else load_tuned(folder, encoder=encoder)
+    is_guessed = text_pair is None and not isinstance(data, list | tuple)
+    return answer(model, rows, notes, is_pair_guessed=is_guessed, report=report)
+
+
+def answer(
+    model: Predictor, rows: Split, notes: tuple[str, ...], *, is_pair_guessed: bool, report: Report | None = None
+) -> Predictions:
+    """What a model says of rows that were read already.
+
+    Args:
+        model: loaded.
+        rows: without labels.
+        notes: what was guessed about them.
+        is_pair_guessed: a column with second texts was not asked for, and may be left out.
+        report: told how far things are.
+    """
+    if model.kind == "multiple choice" and rows.choices is None:
+        raise DataError(f"{model.name}: chooses between answers; the data needs columns with them (--choices)")
+    if model.kind != "multiple choice" and rows.choices is not None:
+        rows = replace(rows, choices=None)
+    if rows.pairs is not None and is_pair_guessed and model.tuned_on.get("pairs") is False:
+        rows = replace(rows, pairs=None)  # a column that was taken for a second text
+        notes = (*notes, f"the second text is not used: {model.name} was tuned on single texts")
+    _check_pairs(model, rows)
+    said = in_words(_outputs(model, rows, report), rows, model.kind, model.label_names, with_labels=False)
+    return Predictions(rows=tuple(said), label_names=model.label_names, notes=notes)
+
+
+def evaluate(
+    folder: str | Path | Predictor,
+    task: Task | Any,
+    *,
+    split: str = "test",
+    encoder: Encoder | str | Path | None = None,
+    report: Report | None = None,
+) -> Evaluation:
+    """How good a tuned model is on labelled rows, by the task's metrics.
+
+    Args:
+        folder: a tuned model's folder, or a model that is loaded already.
+        task: a Task, or what `load_task` takes: a file, preset name, hub id, DataFrame or Dataset.
+        split: train, validation or test, as given or carved from a file; or all rows.
+        encoder: the encoder that a model which is no stock one was tuned from, where it has moved.
+        report: told how far things are.
+    """
+    if split not in SPLITS:
+        raise OptionError(f"split {split!r}: must be one of {', '.join(SPLITS)}")
+    model = folder if isinstance(folder, Predictor) else load_tuned(folder, encoder=encoder)
+    if not isinstance(task, Task):
+        task = load_task(task, kind=kind_to_ask(model, task), splits=split != "all")
+    rows, notes = in_model_terms(model, task, split)
+    _check_pairs(model, rows)
+    notes += _carved(model, task, rows, split)
+    outputs = _outputs(model, rows, report)
+    said = in_words(outputs, rows, model.kind, model.label_names, with_labels=True)
+    return Evaluation(
+        metrics=judge(outputs, torch.tensor(rows.labels), task.metrics, model.kind),
+        model=model.name,
+        task=task.name,
+        split=split,
+        rows=tuple(said),
+        notes=(*task.notes, *notes),
+    )
+
+
+def kind_to_ask(model: Predictor, data: Any) -> Any:
+    """The kind to read data as: a file's numbers are what the model predicts; presets know their own kind."""
+    is_preset = isinstance(data, str) and not Path(data).exists() and find_preset(data) is not None
+    return None if is_preset else model.kind
+
+
+def in_model_terms(model: Predictor, task: Task, split: str) -> tuple[Split, tuple[str, ...]]:
+    """The rows of a split with the model's own class numbers as labels, and what was assumed about them.
+
+    Args:
+        model: knows its labels.
+        task: may have others, or the same ones in another order.
+        split: train, validation, test or all.
+    """
+    if task.kind != model.kind:
+        raise DataError(f"{task.name}: is a task of {task.kind}, but {model.name} was tuned for {model.kind}")
+    if split != "all" and split not in task.splits:
+        raise DataError(f"{task.name}: has no {split} rows; it has {listed(list(task.splits))}")
+    rows = _joined(list(task.splits.values())) if split == "all" else task.splits[split]
+    if task.kind != "classification":
+        return rows, ()
+    if _are_numbered(model.label_names) and len(task.label_names) == len(model.label_names):
+        names = ", ".join(task.label_names)
+        return rows, (f"{model.name} has no label names: its numbers are taken for {names}, in this order",)
+    number_of = {name: _number(name, model.label_names) for name in task.label_names}
+    used = [task.label_names[int(label)] for label in rows.labels]
+    unseen = sorted({name for name in used if number_of[name] is None}, key=used.index)
+    if unseen:
+        first = unseen[0]
+        more = f" (and {len(unseen) - 1} more such labels)" if len(unseen) > 1 else ""
+        raise DataError(
+            f"{task.source}:{rows.rows[used.index(first)]}: label {show(first)}"
+            f"{did_you_mean(first, model.label_names)}{more}: not known to {model.name}, which knows "
+            f"{listed(model.label_names, most=20)}; mend the labels or leave those rows out"
+        )
+    return replace(rows, labels=tuple([number_of[name] or 0 for name in used])), ()
+
+
+def _check_pairs(model: Predictor, rows: Split) -> None:
+    """Refuse pairs where the model was tuned on single texts, and the other way round."""
+    pairs = model.tuned_on.get("pairs")
+    if pairs is True and rows.pairs is None and rows.choices is None:
+        raise DataError(f"{model.name}: was tuned on pairs of texts; say which column holds the second (--text-pair)")
+    if pairs is False and rows.pairs is not None:
+        raise DataError(f"{model.name}: was tuned on single texts, but these are pairs; leave --text-pair out")
+
+
+def _carved(model: Predictor, task: Task, rows: Split, split: str) -> tuple[str, ...]:
+    """A note where a part of a file is judged that was divided otherwise in tuning, or was not there."""
+    known = model.tuned_on.get("fingerprint")
+    in_all = sum(len(each) for each in task.splits.values())
+    if split == "all" or known in (None, task.fingerprint) or len(rows) == in_all:
+        return ()
+    return (
+        f"rows were divided otherwise in tuning: {len(rows):,} of {in_all:,} are judged, and where the model was tuned "
+        "on this file, some of them were trained on; of new rows, --split all judges all",
+    )
+
+
+def _number(name: str, known: Sequence[str]) -> int | None:
+    """The model's number for a label: by its name, or by its name in other case where that leaves no doubt."""
+    if name in known:
+        return known.index(name)
+    same = [number for number, other in enumerate(known) if other.casefold() == name.casefold()]
+    return same[0] if len(same) == 1 else None
+
+
+def _are_numbered(names: Iterable[str]) -> bool:
+    """Whether the names are those that transformers gives to labels without one."""
+    return all(name == f"LABEL_{number}" for number, name in enumerate(names))
+
+
+def _joined(splits: Sequence[Split]) -> Split:
+    """All rows of several splits as one."""
+    first = splits[0]
+    return Split(
+        texts=tuple(text for split in splits for text in split.texts),
+        pairs=None if first.pairs is None else tuple(pair for split in splits for pair in split.pairs or ()),
+        choices=None if first.choices is None else tuple(each for split in splits for each in split.choices or ()),
+        labels=tuple([label for split in splits for label in split.labels]),
+        rows=tuple(row for split in splits for row in split.rows),
+    )
+
+
+def _outputs(model: Predictor, rows: Split, report: Report | None) -> torch.Tensor:
+    tell = report or (lambda what, done, total: None)
+    return model.outputs(rows, progress=lambda done, total: tell("predicting", done, total))

@@ -1,0 +1,3 @@
+"""The version of everything that Frostline writes."""
+
+FORMAT_VERSION = 1

@@ -1,0 +1,92 @@
+"""A plan: which layers train and how, and where the head reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from frostline.errors import OptionError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Which layers train and how, and where the head reads; everything above the head is dropped."""
+
+    layers: tuple[int, ...]  # the layers that train, ascending; 1 is the lowest; none: only the head trains
+    head: int
+    embeddings: bool = False  # whether they train too; only full fine-tuning does that
+    method: str = "full"  # how the layers train
+    options: Mapping[str, int | float | str] = field(default_factory=dict)  # of the method
+    because: str = ""
+
+    def __post_init__(self) -> None:
+        for layer in (*self.layers, self.head):
+            if not isinstance(layer, int) or isinstance(layer, bool):
+                raise OptionError(f"plan layer {layer!r}: must be a whole number")
+        if list(self.layers) != sorted(set(self.layers)) or any(layer < 1 for layer in self.layers):
+            raise OptionError(f"plan layers {list(self.layers)}: must be different numbers from 1, ascending")
+        if self.head < 1:
+            raise OptionError(f"plan head {self.head}: must be 1 or more")
+        top = self.layers[-1] if self.layers else 0
+        if self.head < top:
+            raise OptionError(f"plan head {self.head}: must not lie below layer {top}, the top one that trains")
+        if self.embeddings and self.layers != tuple(range(1, self.head + 1)):
+            raise OptionError(f"plan {self}: embeddings train only together with all layers up to the head")
+        if self.embeddings and self.method != "full":
+            raise OptionError(f"plan {self}: the method {self.method} never trains embeddings")
+
+    @classmethod
+    def span(cls, bottom: int, top: int, head: int, *, embeddings: bool = False, because: str = "") -> Plan:
+        """The plan (bottom, top, head): layers bottom..top train, the head reads at head."""
+        if bottom > top:
+            raise OptionError(f"plan ({bottom}, {top}, {head}): the bottom layer lies above the top one")
+        return cls(layers=tuple(range(bottom, top + 1)), head=head, embeddings=embeddings, because=because)
+
+    @classmethod
+    def whole_or_span(cls, bottom: int, top: int, head: int, *, depth: int, because: str = "") -> Plan:
+        """The plan (bottom, top, head); where that is all layers of the encoder, full fine-tuning, as in the papers."""
+        is_whole = (bottom, top, head) == (1, depth, depth)
+        return cls.span(bottom, top, head, embeddings=is_whole, because=because)
+
+    @classmethod
+    def full(cls, depth: int) -> Plan:
+        """Full fine-tuning: every layer and the embeddings."""
+        return cls.span(1, depth, depth, embeddings=True, because="full fine-tuning")
+
+    @property
+    def lowest(self) -> int:
+        """The lowest layer that has to run in training: what lies below never changes; 0 for the embeddings."""
+        if self.embeddings:
+            return 0
+        return self.layers[0] if self.layers else self.head + 1
+
+    def to_json(self) -> dict[str, Any]:
+        """The plan as plain JSON values."""
+        return {
+            "layers": list(self.layers),
+            "head": self.head,
+            "embeddings": self.embeddings,
+            "method": self.method,
+            "options": dict(self.options),
+            "because": self.because,
+        }
+
+    def identity(self) -> dict[str, Any]:
+        """The same without the reason: equal for plans that do the same."""
+        return {**self.to_json(), "because": ""}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Plan:
+        """The plan that `to_json` wrote."""
+        return cls(**{**data, "layers": tuple(data["layers"])})
+
+    def __str__(self) -> str:
+        if self.layers and len(self.layers) == self.layers[-1] - self.layers[0] + 1:
+            return f"({self.layers[0]}, {self.layers[-1]}, {self.head})"
+        return f"(layers {'+'.join(map(str, self.layers)) or 'none'}, head {self.head})"
+
+    def _repr_html_(self) -> str:
+        from frostline.report.notebook import plan_html
+
+        return plan_html(self)

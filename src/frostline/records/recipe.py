@@ -1,0 +1,132 @@
+"""A recipe: how a plan is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from math import isfinite
+from typing import Any, Literal
+
+from frostline.errors import OptionError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """How a plan is trained; everything that the result depends on besides encoder, task and plan.
+
+    Args:
+        learning_rate: the highest one; None takes the method's own.
+        epochs: passes over the training rows.
+        steps: how many there are, in place of epochs; rows are gone through as often as it takes. None for epochs.
+        batch: rows per step.
+        accumulate: batches whose gradients are added up before a step.
+        schedule: how the rate falls after warm-up: linear to 0, or constant.
+        warmup: share of the steps over which the rate rises from 0.
+        weight_decay: of AdamW, on everything but norms and biases.
+        clip: longest gradient that is not shortened; 0 never shortens.
+        dropout: of layers and head; None keeps the encoder's own.
+        frozen_dropout: whether frozen layers above the lowest tuned one keep their dropout.
+        head: the family's own, or a mean-pooled linear one.
+        max_length: cut texts at this many tokens; None for the encoder's own limit, 512 at most.
+        select: keep the epoch that is best on validation, or the last one.
+        patience: stop after so many evaluations without improvement; None never stops early.
+        evaluate_every: steps between evaluations; None once an epoch.
+        new_layer_rate: how many times higher the rate of re-initialised layers is.
+        precision: number format of the forward pass.
+        cache_dtype: number format in which frozen states are kept.
+        threads: CPU threads.
+        seed: of the head, the order of rows and dropout.
+    """
+
+    learning_rate: float | None = None
+    epochs: int = 3
+    steps: int | None = None
+    batch: int = 32
+    accumulate: int = 1
+    schedule: Literal["linear", "constant"] = "linear"
+    warmup: float = 0.06
+    weight_decay: float = 0.0
+    clip: float = 1.0
+    dropout: float | None = None
+    frozen_dropout: bool = True
+    head: Literal["family", "mean"] = "family"
+    max_length: int | None = None
+    select: Literal["best", "last"] = "best"
+    patience: int | None = None
+    evaluate_every: int | None = None
+    new_layer_rate: float = 1.0
+    precision: Literal["float32", "bfloat16"] = "float32"
+    cache_dtype: Literal["float16", "float32"] = "float16"
+    threads: int | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, least in _LEAST.items():
+            value = getattr(self, name)
+            if value is None and name in _MAY_BE_NONE:
+                continue
+            whole = isinstance(least, int)
+            if isinstance(value, bool) or not isinstance(value, int if whole else int | float) or not value >= least:
+                kind = "a whole number" if whole else "a number"
+                raise OptionError(f"recipe {name.replace('_', ' ')} {value!r}: must be {kind}, {least:g} or more")
+            if not isfinite(value):
+                raise OptionError(f"recipe {name.replace('_', ' ')} {value!r}: must be finite")
+        if self.learning_rate == 0:
+            raise OptionError("recipe learning rate 0: nothing would be learnt; give one above 0")
+        for name in ("warmup", "dropout"):
+            value = getattr(self, name)
+            if value is not None and not value < 1:
+                raise OptionError(f"recipe {name} {value!r}: must be below 1")
+        for name, choices in _CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise OptionError(
+                    f"recipe {name.replace('_', ' ')} {getattr(self, name)!r}: must be one of {', '.join(choices)}"
+                )
+
+    def to_json(self) -> dict[str, Any]:
+        """The recipe as plain JSON values; a number of steps only where there is one, as it came later."""
+        data = asdict(self)
+        if self.steps is None:
+            del data["steps"]
+        return data
+
+    def passes(self, steps_per_epoch: int) -> float:
+        """How often training goes through the rows."""
+        return self.epochs if self.steps is None else self.steps / steps_per_epoch
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Recipe:
+        """The recipe that `to_json` wrote."""
+        return cls(**data)
+
+
+# The least value of each number in a recipe; a whole number where the least is one.
+_LEAST: dict[str, int | float] = {
+    "learning_rate": 0.0,
+    "epochs": 1,
+    "steps": 1,
+    "batch": 1,
+    "accumulate": 1,
+    "warmup": 0.0,
+    "weight_decay": 0.0,
+    "clip": 0.0,
+    "dropout": 0.0,
+    "max_length": 1,
+    "patience": 1,
+    "evaluate_every": 1,
+    "new_layer_rate": 0.0,
+    "threads": 1,
+    "seed": 0,
+}
+
+
+_MAY_BE_NONE = {"learning_rate", "steps", "dropout", "max_length", "patience", "evaluate_every", "threads"}
+
+
+_CHOICES = {
+    "schedule": ("linear", "constant"),
+    "head": ("family", "mean"),
+    "select": ("best", "last"),
+    "precision": ("float32", "bfloat16"),
+    "cache_dtype": ("float16", "float32"),
+}

@@ -1,0 +1,112 @@
+"""A trial: everything its result depends on, and the result."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from frostline.records._plain import plain
+from frostline.records.plan import Plan
+from frostline.records.recipe import Recipe
+
+DISK_IS_FULL = "the disk is full"  # the reason of a trial that could not be run for that
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialSpec:
+    """One trial: everything that its result depends on.
+
+    Args:
+        encoder: name and revision.
+        task: name, fingerprint and metrics: these choose the epoch that is kept, and are what is recorded.
+        plan: what trains.
+        recipe: how, with threads and seed.
+        train_rows: how many training rows are learnt from; None for all.
+        kind: what is done: 'tune', or what a study has defined.
+        surgery: changes to the layers before that, see `surgery.operate`.
+        options: of the kind.
+    """
+
+    encoder: Mapping[str, str]
+    task: Mapping[str, str]
+    plan: Plan
+    recipe: Recipe
+    train_rows: int | None = None
+    kind: str = "tune"
+    surgery: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def id(self) -> str:
+        """A hash of all that the result depends on; names and reasons are left out."""
+        more = {"kind": self.kind, "surgery": plain(self.surgery), "options": plain(self.options)}
+        said = [
+            self.encoder["revision"],
+            self.task["fingerprint"],
+            self.task["metrics"],
+            self.plan.identity(),
+            self.recipe.to_json(),
+            self.train_rows,
+            # Plain tuning keeps the ids that it had when trials were nothing else.
+            *([] if more == {"kind": "tune", "surgery": {}, "options": {}} else [more]),
+        ]
+        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:16]
+
+    def to_json(self) -> dict[str, Any]:
+        """The specification as plain JSON values."""
+        return {
+            "encoder": dict(self.encoder),
+            "task": dict(self.task),
+            "plan": self.plan.to_json(),
+            "recipe": self.recipe.to_json(),
+            "train_rows": self.train_rows,
+            "kind": self.kind,
+            "surgery": plain(self.surgery),
+            "options": plain(self.options),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> TrialSpec:
+        """The specification that `to_json` wrote."""
+        made = {**data, "plan": Plan.from_json(data["plan"]), "recipe": Recipe.from_json(data["recipe"])}
+        return cls(**made)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialResult:
+    """What came out of a trial.
+
+    Args:
+        status: done, or failed.
+        reason: why it failed, in a line.
+        metrics: by split, those of the epoch that was kept.
+        history: one record per evaluation.
+        predictions: by split, for every row the class number, the choice's number or the value.
+        values: what else came out, by name, as plain JSON values: curves, matrices, scores.
+        parameters: total and trainable.
+        seconds: of frozen states, training and judging.
+        versions: of what it ran with.
+    """
+
+    status: Literal["done", "failed"]
+    reason: str = ""
+    metrics: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    history: tuple[Mapping[str, Any], ...] = ()
+    predictions: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    values: Mapping[str, Any] = field(default_factory=dict)
+    parameters: Mapping[str, int] = field(default_factory=dict)
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """The result as plain JSON values."""
+        return {key: plain(getattr(self, key)) for key in self.__dataclass_fields__}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> TrialResult:
+        """The result that `to_json` wrote."""
+        predictions = {split: tuple(values) for split, values in data["predictions"].items()}
+        return cls(**{**data, "history": tuple(data["history"]), "predictions": predictions})

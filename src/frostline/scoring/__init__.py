@@ -1,0 +1,1 @@
+"""Layer scores: from states and labels to one number per layer, with its uncertainty."""

@@ -1,0 +1,124 @@
+"""The examples and the heads of a Fisher score, and the gradients that they send down from the last layer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from frostline.encoders.encoder import Encoder
+from frostline.encoders.heads import FamilyHead, HeadKind, make_head
+from frostline.errors import MeasureError, OptionError
+from frostline.kernels.batch_layout import Layout
+from frostline.scoring.fisher.label_weights import Label, answer_weights
+from frostline.scoring.fisher.squared_gradients import TOKENS_PER_BATCH, LayerSquares, squared_gradients
+from frostline.scoring.score_inputs import Evidence, numbered
+
+
+class FisherSample:
+    """The drawn examples and the heads that look at them."""
+
+    def __init__(self, evidence: Evidence, *, label: Label, examples: int, heads: int, blocks: int) -> None:
+        encoder, tokens = evidence.encoder, evidence.tokens
+        if encoder is None or tokens is None:
+            raise MeasureError("Fisher scores need the encoder and the tokens of the texts, not only their states")
+        for name, value in (("examples", examples), ("heads", heads)):
+            if value < 1:
+                raise OptionError(f"{name} {value}: at least 1 is needed")
+        is_choice = evidence.kind == "multiple choice"
+        unit = torch.unique(evidence.groups, return_inverse=True)[1] if is_choice else torch.arange(len(evidence))
+        source = torch.Generator().manual_seed(evidence.seed)
+        drawn = torch.randperm(int(unit.max()) + 1, generator=source)[:examples]
+        rows = torch.isin(unit, drawn).nonzero()[:, 0]
+        taken = evidence.take(rows)
+        self._encoder = encoder
+        self._tokens = tokens.take(rows.tolist())
+        self._kind = evidence.kind
+        self._label = label
+        self._example = torch.unique(unit[rows], return_inverse=True)[1]
+        self._labels = taken.labels
+        outputs = 1
+        if evidence.kind == "classification":
+            classes, codes = numbered(evidence.labels)
+            outputs = len(classes)
+            if outputs < 2:
+                raise MeasureError("Fisher scores need rows of at least two classes, and all rows are of one")
+            self._labels = codes[rows]
+        self._heads = [
+            _fresh_head(encoder, evidence.kind, outputs, seed=evidence.seed * heads + number) for number in range(heads)
+        ]
+        self._draws = torch.rand(heads, len(self), generator=source, dtype=torch.float64)
+        self._block = self._blocks(taken, blocks)
+
+    def __len__(self) -> int:
+        return int(self._example.max()) + 1
+
+    def sizes(self) -> Tensor:
+        """(blocks,): the number of examples in each."""
+        return torch.bincount(self._block)
+
+    def squares(self) -> Iterator[LayerSquares]:
+        """The sums of squared gradients of layers L..1 in turn."""
+        return squared_gradients(
+            self._encoder,
+            self._tokens,
+            self._pull,
+            examples=self._example.numpy(),
+            blocks=self._block.numpy(),
+            tokens_per_batch=TOKENS_PER_BATCH,
+        )
+
+    def _blocks(self, taken: Evidence, count: int) -> Tensor:
+        """(examples,): the block of each; fewer blocks where there are fewer groups of rows."""
+        count = min(count, len(torch.unique(taken.groups)))
+        block = torch.empty(len(self), dtype=torch.long)
+        block[self._example] = taken.blocks(count)
+        return block
+
+    def _pull(self, states: Tensor, layout: Layout, texts: Tensor) -> Tensor:
+        """(heads, directions, tokens, width): gradients at the last layer whose squares add up to what is wanted."""
+        return torch.stack(
+            [
+                self._pull_one(head, self._draws[number], states, layout, texts)
+                for number, head in enumerate(self._heads)
+            ]
+        )
+
+    def _pull_one(self, head: FamilyHead, draws: Tensor, states: Tensor, layout: Layout, texts: Tensor) -> Tensor:
+        with torch.enable_grad():
+            given = states.detach().requires_grad_()
+            logits = _logits(head, given, layout)
+            example = self._example[texts]
+            weights = answer_weights(
+                logits.detach().cpu().double(),
+                kind=self._kind,
+                label=self._label,
+                labels=self._labels[texts],
+                example=torch.unique_consecutive(example, return_inverse=True)[1],
+                draws=draws[torch.unique_consecutive(example)],
+            )
+            return torch.stack(
+                [torch.autograd.grad(logits, given, weight.to(logits), retain_graph=True)[0] for weight in weights]
+            )
+
+
+def _fresh_head(encoder: Encoder, kind: HeadKind, outputs: int, *, seed: int) -> FamilyHead:
+    """A seeded head in eval mode; where a family has none for multiple choice, its classifier with one output."""
+    if kind == "multiple choice" and not encoder.family.has_multiple_choice:
+        kind = "classification"
+    head = make_head(encoder, labels=outputs, kind=kind, seed=seed)
+    parameter = next(iter(encoder.model.parameters()))
+    return head.to(parameter.device, parameter.dtype).eval().requires_grad_(False)
+
+
+def _logits(head: FamilyHead, states: Tensor, layout: Layout) -> Tensor:
+    """(texts, outputs), one output per text for multiple choice."""
+    if head.reads_first_token_only:
+        batch, mask = layout.first(states)[:, None], None
+    else:
+        batch, mask = layout.pad(states), layout.padded.mask
+    if head.kind == "multiple choice":  # each choice's logit is its own affair: one choice per question will do
+        batch, mask = batch[:, None], None if mask is None else mask[:, None]
+    logits: Tensor = head(batch, mask)
+    return logits

@@ -1,0 +1,289 @@
+"""Squared gradients, one example at a time in effect, without running one example at a time.
+
+The gradient of a linear layer's weight for one example is a product over that example's tokens of what went into the
+layer and of what comes back to it. So examples run in packed batches, and only those two small matrices per example
+are multiplied, squared and added up, one weight after the other while it lies in the processor's cache. Layers are
+taken from the top down, each with its own short piece of backward pass, so that no more than one layer's squares are
+ever held.
+
+Where a parameter is used in any other way (DeBERTa's projections of relative positions, its bare biases, its
+convolution), examples do run one at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from frostline.encoders.encoder import Encoder, unroll
+from frostline.encoders.parameter_groups import Named
+from frostline.encoders.tokens import Ints, Tokens
+from frostline.kernels.batch_layout import Layout
+from frostline.scoring.fisher.spans import Spans
+
+# (heads, directions, tokens, width): what to follow back from the last layer's output for the texts of a batch,
+# given that output, where the texts lie in it, and which texts they are.
+Pull = Callable[[Tensor, Layout, Tensor], Tensor]
+
+TOKENS_PER_BATCH = 4096
+_MOST_KEPT = 1 << 30  # bytes of intermediate results; beyond it each layer is computed again on the way back
+_KEPT_PER_TOKEN = 20  # intermediate results of one layer, in widths
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerSquares:
+    """Sums over examples and directions of the squared gradients of one layer's parameters.
+
+    Args:
+        layer: its number, from 1.
+        sums: (heads, blocks, parameters); overwritten when the next layer is asked for.
+        shapes: of each parameter by name, in the order in which they lie in `sums`.
+    """
+
+    layer: int
+    sums: Tensor
+    shapes: dict[str, torch.Size]
+
+    def by_name(self) -> dict[str, Tensor]:
+        """(heads, blocks, *shape) of each parameter, as views."""
+        sizes = [shape.numel() for shape in self.shapes.values()]
+        pieces = torch.split(self.sums, sizes, dim=2)
+        return {
+            name: piece.view(*piece.shape[:2], *shape)
+            for (name, shape), piece in zip(self.shapes.items(), pieces, strict=True)
+        }
+
+
+def squared_gradients(
+    encoder: Encoder,
+    tokens: Tokens,
+    pull: Pull,
+    *,
+    examples: Ints,
+    blocks: Ints,
+    tokens_per_batch: int = TOKENS_PER_BATCH,
+) -> Iterator[LayerSquares]:
+    """The sums of squared gradients of layers L..1 in turn, the encoder in eval mode and left as it was.
+
+    Args:
+        encoder: whose layers; where they share parameters, each is taken to have its own.
+        tokens: of the texts.
+        pull: gives the directions to follow back; squares are added up over directions and examples.
+        examples: (texts,), the example from 0 that each text belongs to: its own, or with the other choices.
+        blocks: (examples,), the block from 0 whose sum each example adds to.
+        tokens_per_batch: bounds the memory of one step.
+    """
+    encoder = unroll(encoder) if encoder.shares_layers else encoder
+    layers = encoder.parts().layers
+    with _frozen(encoder.model):
+        by_batch = squares_form_in_batches(encoder, tokens)
+        budget = tokens_per_batch if by_batch else 0
+        batches = [_Batch(encoder, tokens, texts, examples, blocks) for texts in _batches(tokens, examples, budget)]
+        bytes_kept = 4 * tokens.lengths.sum() * encoder.width * encoder.depth * _KEPT_PER_TOKEN
+        keeps = by_batch and bytes_kept <= _MOST_KEPT
+        for batch in batches:
+            batch.climb(pull, keeps=keeps)
+        heads = batches[0].pulled.shape[0]
+        largest = max(_size(named) for named in layers)
+        held = torch.empty(
+            (heads, int(blocks.max()) + 1, largest), dtype=batches[0].pulled.dtype, device=encoder.device
+        )
+        for number in range(encoder.depth, 0, -1):
+            named = layers[number - 1]
+            squares = LayerSquares(
+                layer=number,
+                sums=held[:, :, : _size(named)].zero_(),
+                shapes={name: parameter.shape for name, parameter in named.items()},
+            )
+            into = {id(named[name]): sums for name, sums in squares.by_name().items()}
+            for batch in batches:
+                batch.descend(number, list(named.values()), into, by_batch=by_batch)
+            yield squares
+
+
+def _size(named: Named) -> int:
+    return sum(parameter.numel() for parameter in named.values())
+
+
+@contextmanager
+def _frozen(model: nn.Module) -> Iterator[None]:
+    """Eval mode and no gradients for parameters, both as they were afterwards."""
+    modes = [(module, module.training) for module in model.modules()]
+    wanted = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
+    try:
+        model.eval()
+        model.requires_grad_(False)
+        yield
+    finally:
+        for module, mode in modes:
+            module.training = mode
+        for parameter, is_wanted in wanted:
+            parameter.requires_grad_(is_wanted)
+
+
+def _batches(tokens: Tokens, examples: Ints, budget: int) -> list[Ints]:
+    """Texts in batches of whole examples of similar length, longest first; one example each where budget is 0."""
+    members: list[list[int]] = [[] for _ in range(int(examples.max()) + 1)]
+    for text, example in enumerate(examples):
+        members[example].append(text)
+    longest = np.array([tokens.lengths[texts].max() for texts in members])
+    batches: list[list[int]] = []
+    room = 0
+    for example in np.argsort(-longest, kind="stable"):
+        texts = members[example]
+        if not batches or room < len(texts):
+            batches.append([])
+            room = budget // int(longest[example])
+        batches[-1] += texts
+        room -= len(texts)
+    return [np.array(texts) for texts in batches]
+
+
+# One layer of one batch --------------------------------------------------------------------------------------------
+
+
+@dataclass(kw_only=True)
+class _Call:
+    """A module that was called, and on what."""
+
+    module: nn.Module
+    given: Tensor
+    output: Tensor
+
+
+@dataclass(kw_only=True)
+class _Piece:
+    """One layer's computation for a batch, ready to be followed back."""
+
+    given: Tensor
+    output: Tensor
+    calls: list[_Call] = field(default_factory=list)
+
+
+def _compute(encoder: Encoder, number: int, states: Tensor, layout: Layout) -> _Piece:
+    """Run a layer on states and remember the calls of all modules that have parameters."""
+    calls: list[_Call] = []
+
+    def remember(module: nn.Module, given: tuple[Tensor, ...], output: Tensor) -> None:
+        calls.append(_Call(module=module, given=given[0].detach(), output=output))
+
+    layer = encoder.family.layers(encoder.model)[number - 1]
+    owners = [layer, *encoder.family.attached(encoder.model, encoder.order[number - 1])]
+    modules = [module for owner in owners for module in owner.modules() if _own_parameters(module)]
+    handles = [
+        module.register_forward_hook(remember) for module in modules if isinstance(module, nn.Linear | nn.LayerNorm)
+    ]
+    try:
+        with torch.enable_grad():
+            given = states.detach().requires_grad_()
+            output = encoder.run(given, layout, number, number)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return _Piece(given=given, output=output, calls=calls)
+
+
+def _own_parameters(module: nn.Module) -> list[nn.Parameter]:
+    return list(module.parameters(recurse=False))
+
+
+def squares_form_in_batches(encoder: Encoder, tokens: Tokens) -> bool:
+    """Whether every parameter of the layers is used once, on tokens, by a linear layer or a norm.
+
+    Found out by running the shortest text twice over: what is called with another shape belongs to no single text.
+    """
+    shortest = int(tokens.lengths.argmin())
+    pair = tokens.take([shortest, shortest])
+    layout = encoder.layout(pair)
+    states = encoder.embed(pair, layout)
+    shapes = (states.shape[:1], (2, int(pair.lengths[0])))
+    for number, named in enumerate(encoder.parts().layers, start=1):
+        calls = _compute(encoder, number, states, layout).calls
+        used = [id(parameter) for call in calls for parameter in _own_parameters(call.module)]
+        if sorted(used) != sorted(id(parameter) for parameter in named.values()):
+            return False
+        if any(call.given.shape[:-1] not in shapes for call in calls):
+            return False
+    return True
+
+
+class _Batch:
+    """Texts that are run together, and how far back they have been followed."""
+
+    def __init__(self, encoder: Encoder, tokens: Tokens, texts: Ints, examples: Ints, blocks: Ints) -> None:
+        self._encoder = encoder
+        self._texts = torch.as_tensor(texts)
+        self._tokens = tokens.take(texts)
+        self._layout = encoder.layout(self._tokens)
+        self._states: list[Tensor] = []
+        self._pieces: list[_Piece] = []
+        self._spans = Spans(self._tokens.lengths, examples[texts], blocks, device=encoder.device)
+        self.pulled = torch.empty(0)
+
+    def climb(self, pull: Pull, *, keeps: bool) -> None:
+        """Run all layers upwards, and ask at the top what to follow back."""
+        encoder, layout = self._encoder, self._layout
+        with torch.no_grad():
+            states = encoder.embed(self._tokens, layout)
+            for number in range(1, encoder.depth + 1):
+                if keeps:
+                    self._pieces.append(_compute(encoder, number, states, layout))
+                    states = self._pieces[-1].output.detach()
+                else:
+                    self._states.append(states)
+                    states = encoder.run(states, layout, number, number)
+        self.pulled = pull(states, layout, self._texts)
+
+    def descend(
+        self, number: int, parameters: Sequence[nn.Parameter], into: dict[int, Tensor], *, by_batch: bool
+    ) -> None:
+        """Follow every direction back through a layer, adding the squares of its parameters' gradients."""
+        if not by_batch:
+            self._descend_alone(number, parameters, into)
+            return
+        piece = self._pieces.pop() if self._pieces else self._recompute(number)
+        outputs = [call.output for call in piece.calls]
+        for head, pulled in enumerate(self.pulled):
+            for direction in pulled:
+                found = torch.autograd.grad(piece.output, [piece.given, *outputs], direction, retain_graph=True)
+                for call, gradient in zip(piece.calls, found[1:], strict=True):
+                    self._add(call, gradient, into, head)
+                direction.copy_(found[0])  # last: a gradient may be the direction itself
+
+    def _add(self, call: _Call, gradient: Tensor, into: dict[int, Tensor], head: int) -> None:
+        given = call.given
+        if given.dim() == 3:
+            given, gradient = self._layout.unpad(given), self._layout.unpad(gradient)
+        sums = {name: into[id(parameter)][head] for name, parameter in call.module.named_parameters(recurse=False)}
+        if isinstance(call.module, nn.LayerNorm):
+            given = F.layer_norm(given, call.module.normalized_shape, eps=call.module.eps)
+            self._spans.add_squared_sums(sums["weight"], gradient * given)
+        else:
+            self._spans.add_squared_products(sums["weight"], gradient, given)
+        if "bias" in sums:
+            self._spans.add_squared_sums(sums["bias"], gradient)
+
+    def _descend_alone(self, number: int, parameters: Sequence[nn.Parameter], into: dict[int, Tensor]) -> None:
+        """The same for a batch of a single example, whatever its parameters are used for."""
+        for parameter in parameters:
+            parameter.requires_grad_(True)
+        piece = self._recompute(number)
+        block = self._spans.blocks[0]
+        for head, pulled in enumerate(self.pulled):
+            for direction in pulled:
+                wanted = [piece.given, *parameters]
+                found = torch.autograd.grad(piece.output, wanted, direction, retain_graph=True, materialize_grads=True)
+                direction.copy_(found[0])
+                for parameter, gradient in zip(parameters, found[1:], strict=True):
+                    into[id(parameter)][head, block].addcmul_(gradient, gradient)
+        for parameter in parameters:
+            parameter.requires_grad_(False)
+
+    def _recompute(self, number: int) -> _Piece:
+        return _compute(self._encoder, number, self._states.pop(), self._layout)

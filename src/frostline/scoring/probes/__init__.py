@@ -1,0 +1,1 @@
+"""Probes: classifiers on frozen states, and how their scores are held out."""

@@ -1,0 +1,132 @@
+"""Layer scores: one number per layer for a task, one file each.
+
+Most scores are a function of the pooled states of all layers and the labels, and get their uncertainty from leaving out
+one block of texts after the other. Scores that fit something look at the whole `Evidence` and bring an `Estimate` with
+an uncertainty of their own kind. Either way the decorator registers them with what a reader has to know.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, Literal, TypeVar
+
+from torch import Tensor
+
+from frostline.registry import Registry
+from frostline.scoring.score_inputs import Evidence
+from frostline.scoring.uncertainty import Estimate, jackknife
+from frostline.states.moments import ClassMoments
+from frostline.states.pooled import Pooling
+
+Better = Literal["low", "high"]
+Needs = Literal["nothing", "labels", "classes"]
+ScoreFunction = Callable[[Tensor, Tensor], Tensor]
+FittedFunction = Callable[..., Estimate]  # (Evidence, *, uncertainty: bool)
+F = TypeVar("F", bound=Callable[..., Any])
+MomentsFunction = Callable[[ClassMoments], Tensor]
+
+JACKKNIFE_BLOCKS = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Score:
+    """A registered layer score.
+
+    Args:
+        name: how it is asked for.
+        better: whether low or high values are the good ones.
+        paper: the number of the paper it is from, or what else.
+        needs: classes, any labels (also numbers to predict), or nothing.
+        pooling: the pooling that it is defined on, or None for whichever is asked for.
+        balanced: whether it is defined on a class-balanced sample.
+        summary: what it says, in one line.
+        estimate: from evidence, and whether an uncertainty is wanted, to an estimate.
+        from_moments: the same values from sums over texts of any number, or None where that is not possible.
+        defaults: options that can be set by name, and what they are unless set.
+    """
+
+    name: str
+    better: Better
+    paper: str
+    needs: Needs
+    pooling: Pooling | None
+    balanced: bool
+    summary: str
+    estimate: FittedFunction
+    from_moments: MomentsFunction | None
+    defaults: Mapping[str, Any]
+
+
+LAYER_SCORES: Registry[Score] = Registry("layer score", package=__name__)
+
+
+def layer_score(
+    *,
+    better: Better,
+    paper: str,
+    needs: Needs = "classes",
+    name: str | None = None,
+    pooling: Pooling | None = None,
+    balanced: bool = False,
+    from_moments: MomentsFunction | None = None,
+    fitted: bool = False,
+) -> Callable[[F], F]:
+    """Register a function as a layer score; the first line of its docstring is printed wherever the score is explained.
+
+    The function takes states (layers, texts, width) and labels (texts,), and returns (layers,) in float64 with NaN
+    where the score is undefined. One that is `fitted` takes `Evidence` and the keyword `uncertainty` and returns an
+    `Estimate`, with an uncertainty of its own kind. The other options are those of `Score`.
+    """
+
+    def register(function: F) -> F:
+        summary = (function.__doc__ or "").strip().split("\n")[0]
+        if not summary:
+            raise ValueError(f"layer score {function.__name__!r} has no docstring to explain it")
+        score = Score(
+            name=name or function.__name__,
+            better=better,
+            paper=paper,
+            needs=needs,
+            pooling=pooling,
+            balanced=balanced,
+            summary=summary,
+            estimate=_in_order(function if fitted else _leaving_out_blocks(function, pooling)),
+            from_moments=from_moments,
+            defaults=_options_of(function) if fitted else {},
+        )
+        LAYER_SCORES.add(score.name, score)
+        return function
+
+    return register
+
+
+def _options_of(function: FittedFunction) -> dict[str, Any]:
+    """The keywords of a function with their defaults, but the one that all have."""
+    keywords = inspect.signature(function).parameters.values()
+    return {one.name: one.default for one in keywords if one.kind is one.KEYWORD_ONLY and one.name != "uncertainty"}
+
+
+def _in_order(function: FittedFunction) -> FittedFunction:
+    """The function with rows in an order of their own, so that the one they came in does not matter."""
+
+    @wraps(function)
+    def estimate(evidence: Evidence, **options: Any) -> Estimate:
+        return function(evidence.in_order(), **options)
+
+    return estimate
+
+
+def _leaving_out_blocks(function: ScoreFunction, pooling: Pooling | None) -> FittedFunction:
+    """The function of states and labels as one of evidence, its uncertainty from leaving out blocks of texts."""
+
+    def estimate(evidence: Evidence, *, uncertainty: bool = True) -> Estimate:
+        states, labels = evidence.states[pooling or evidence.pooling], evidence.labels
+        if not uncertainty:
+            return Estimate(values=function(states, labels))
+        blocks = evidence.blocks(JACKKNIFE_BLOCKS)
+        return jackknife(lambda rows: function(states[:, rows], labels[rows]), blocks)
+
+    return estimate

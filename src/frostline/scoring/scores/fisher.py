@@ -1,0 +1,192 @@
+"""Fisher information: how strongly the model's own answers depend on the parameters of each layer."""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from frostline.errors import OptionError, did_you_mean
+from frostline.scoring.fisher.label_weights import Label
+from frostline.scoring.fisher.sample import FisherSample
+from frostline.scoring.fisher.squared_gradients import LayerSquares
+from frostline.scoring.score_inputs import Evidence
+from frostline.scoring.scores import layer_score
+from frostline.scoring.uncertainty import Estimate
+
+Norm = Literal["frobenius", "trace", "mean"]
+NORMS: tuple[Norm, ...] = ("frobenius", "trace", "mean")
+
+EXAMPLES = 100  # as in paper 2
+HEADS = 3
+BLOCKS = 10
+_PIECE = 1 << 13  # parameters summed up at a time in double precision, so that they stay in the cache
+
+
+@layer_score(fitted=True, better="high", paper="2, equation 1", needs="labels")
+def fisher(evidence: Evidence, *, uncertainty: bool = True) -> Estimate:
+    """Size of the Fisher diagonal; high means that answers depend strongly on the layer, so tune it.
+
+    The diagonal is the mean over examples of the squared gradients of log p(label | text), the label being the model's
+    own: all of them, weighted by their probability. The score is the root of the sum of its squares over the layer's
+    parameters. (Paper 2, equation 1.) It grows with the number of parameters; `fisher.mean` does not. The head is a
+    fresh one at the last layer, and the score depends on it: it is averaged over several.
+
+    See `estimate_fisher` for the options and for the uncertainty.
+    """
+    return estimate_fisher(evidence, uncertainty=uncertainty)
+
+
+@layer_score(fitted=True, name="fisher.trace", better="high", paper="2, equation 1", needs="labels")
+def fisher_trace(evidence: Evidence, *, uncertainty: bool = True) -> Estimate:
+    """Sum of the Fisher diagonal over the layer's parameters, in place of its Frobenius norm."""
+    return estimate_fisher(evidence, norm="trace", uncertainty=uncertainty)
+
+
+@layer_score(fitted=True, name="fisher.mean", better="high", paper="2, equation 1", needs="labels")
+def fisher_mean(evidence: Evidence, *, uncertainty: bool = True) -> Estimate:
+    """Mean of the Fisher diagonal over the layer's parameters, whatever their number."""
+    return estimate_fisher(evidence, norm="mean", uncertainty=uncertainty)
+
+
+@layer_score(fitted=True, name="fisher.true", better="high", paper="2, equation 1", needs="labels")
+def fisher_true(evidence: Evidence, *, uncertainty: bool = True) -> Estimate:
+    """Size of the Fisher diagonal with each text's true label in place of the model's own."""
+    return estimate_fisher(evidence, label="true", uncertainty=uncertainty)
+
+
+@layer_score(fitted=True, name="fisher.sampled", better="high", paper="2, equation 1", needs="labels")
+def fisher_sampled(evidence: Evidence, *, uncertainty: bool = True) -> Estimate:
+    """Size of the Fisher diagonal with one label per text drawn from the model's own answers."""
+    return estimate_fisher(evidence, label="sampled", uncertainty=uncertainty)
+
+
+def estimate_fisher(
+    evidence: Evidence,
+    *,
+    label: Label = "expected",
+    norm: Norm = "frobenius",
+    examples: int = EXAMPLES,
+    heads: int = HEADS,
+    uncertainty: bool = True,
+) -> Estimate:
+    """The Fisher score of layers 1..L, NaN for layer 0, as the mean over heads of the score with each.
+
+    The uncertainty has two parts, added up. Examples: the norm is not linear in the diagonal, so a score on a tenth of
+    the examples is not a noisy version of the score on all of them, it is larger; hence a jackknife, which leaves out
+    one block of examples after the other. Heads: the variance of the mean over heads. Few heads make long intervals:
+    the degrees of freedom (Satterthwaite's) are then close to the number of heads less one. A head moves all layers
+    up or down together, which comparisons between layers take into account.
+
+    Args:
+        evidence: with encoder and tokens.
+        label: 'expected' over all labels, the 'true' one, one 'sampled' from the model's answer, or the 'logit' of each
+            in place of its log-probability, weighted by its probability. The answer is a softmax over classes or over
+            the choices of a question, in regression a Gaussian of unit variance.
+        norm: 'frobenius', 'trace', or 'mean' over the layer's parameters.
+        examples: how many rows, or questions, are drawn from the evidence at most.
+        heads: how many freshly initialised heads.
+        uncertainty: whether it is wanted.
+    """
+    if norm not in NORMS:
+        raise OptionError(f"norm {norm!r}{did_you_mean(norm, NORMS)}: must be one of {', '.join(NORMS)}")
+    moments = _remembered(evidence, label, examples, heads, BLOCKS if uncertainty else 1)
+    scores = torch.stack([layer.scores(norm) for layer in moments])  # (layers 1..L, heads, 1 + blocks)
+    scores = torch.cat([torch.full_like(scores[:1], torch.nan), scores])
+    values = scores[:, :, 0].mean(1)
+    if not uncertainty:
+        return Estimate(values=values)
+    return _with_uncertainty(values, by_head=scores[:, :, 0].T, without_block=scores[:, :, 1:].mean(1).T)
+
+
+def fisher_diagonal(
+    evidence: Evidence, *, label: Label = "expected", examples: int = EXAMPLES, heads: int = HEADS
+) -> list[dict[str, Tensor]]:
+    """The Fisher diagonal of each of layers 1..L: by parameter name, (heads, *shape)."""
+    sample = FisherSample(evidence, label=label, examples=examples, heads=heads, blocks=1)
+    diagonals = [
+        {name: sums[:, 0] / len(sample) for name, sums in squares.by_name().items()}  # dividing makes a copy
+        for squares in sample.squares()
+    ]
+    return diagonals[::-1]
+
+
+# From squares to scores --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Moments:
+    """What all norms of one layer's diagonal need, on all examples and without each block of them.
+
+    Args:
+        sizes: (blocks,), examples.
+        parameters: how many the layer has.
+        trace: (heads, blocks), the sum over parameters of each block's squares.
+        products: (heads, blocks, blocks), the inner products over parameters of two blocks' squares.
+    """
+
+    sizes: Tensor
+    parameters: int
+    trace: Tensor
+    products: Tensor
+
+    def scores(self, norm: Norm) -> Tensor:
+        """(heads, 1 + blocks): the norm of the diagonal on all examples, then without each block in turn."""
+        if norm == "frobenius":
+            with_all = self.products.sum(2)
+            whole = with_all.sum(1, keepdim=True)
+            without = whole - 2 * with_all + self.products.diagonal(dim1=1, dim2=2)
+            sums = torch.cat([whole, without], 1).clamp(min=0).sqrt()
+        else:
+            whole = self.trace.sum(1, keepdim=True)
+            sums = torch.cat([whole, whole - self.trace], 1) / (self.parameters if norm == "mean" else 1)
+        return sums / torch.cat([self.sizes.sum()[None], self.sizes.sum() - self.sizes])
+
+
+def _moments(squares: LayerSquares, sizes: Tensor) -> _Moments:
+    """Summed in double precision: squares of squares span more than single precision holds."""
+    heads, blocks, parameters = squares.sums.shape
+    trace = torch.zeros(heads, blocks, dtype=torch.float64, device=squares.sums.device)
+    products = torch.zeros(heads, blocks, blocks, dtype=torch.float64, device=squares.sums.device)
+    for piece in torch.split(squares.sums, _PIECE, dim=2):
+        block = piece.double()
+        trace += block.sum(2)
+        products += block @ block.mT
+    return _Moments(sizes=sizes, parameters=parameters, trace=trace.cpu(), products=products.cpu())
+
+
+_Options = tuple[Label, int, int, int]
+_latest: list[tuple[weakref.ref[Evidence], _Options, list[_Moments]]] = []
+
+
+def _remembered(evidence: Evidence, label: Label, examples: int, heads: int, blocks: int) -> list[_Moments]:
+    """The moments of layers 1..L; the latest are kept, since several norms of one diagonal are often asked for."""
+    options = (label, examples, heads, blocks)
+    for known, with_options, moments in _latest:
+        if known() is evidence and with_options == options:
+            return moments
+    sample = FisherSample(evidence, label=label, examples=examples, heads=heads, blocks=blocks)
+    sizes = sample.sizes()
+    moments = [_moments(squares, sizes) for squares in sample.squares()][::-1]
+    _latest[:] = [(weakref.ref(evidence), options, moments)]
+    return moments
+
+
+def _with_uncertainty(values: Tensor, *, by_head: Tensor, without_block: Tensor) -> Estimate:
+    """The estimate from scores by head, (heads, layers), and scores without each block, (blocks, layers)."""
+    parts = []
+    if len(without_block) > 1:
+        scale = ((len(without_block) - 1) / len(without_block)) ** 0.5
+        parts.append((without_block - without_block.mean(0)) * scale)
+    if len(by_head) > 1:
+        scale = (len(by_head) * (len(by_head) - 1)) ** -0.5
+        parts.append((by_head - by_head.mean(0)) * scale)
+    if not parts:
+        return Estimate(values=values)
+    variances = [float(part[:, 1:].square().sum()) for part in parts]
+    spread = sum(variance**2 / (len(part) - 1) for variance, part in zip(variances, parts, strict=True))
+    freedom = sum(variances) ** 2 / spread if spread else float("inf")
+    return Estimate(values=values, deviations=torch.cat(parts), freedom=freedom, method="blocks")

@@ -1,0 +1,82 @@
+"""The probe of paper 1: the family's own head on the frozen states of each layer."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from torch import Tensor, nn
+
+from frostline.encoders.encoder import Encoder
+from frostline.encoders.heads import FamilyHead, HeadKind, make_head
+from frostline.errors import MeasureError, OptionError
+from frostline.scoring.probes.holdout import INNER_PARTS, estimate, finite_states, hold_out, part_rows, predictions
+from frostline.scoring.probes.trained import HeadProbes, make_targets, train_probes
+from frostline.scoring.score_inputs import Evidence
+from frostline.scoring.scores import layer_score
+from frostline.scoring.uncertainty import Estimate
+
+
+@layer_score(fitted=True, better="high", paper="1, section 4.1", needs="labels", name="probe.head")
+def probe_head(
+    evidence: Evidence,
+    *,
+    uncertainty: bool = True,
+    learning_rate: float = 1e-3,
+    epochs: int = 10,
+    batch: int = 32,
+    choose_on: Literal["inner", "held-out"] = "inner",
+) -> Estimate:
+    """Held-out task metric of the family's own head, trained on the layer's frozen states, after its best epoch.
+
+    The head of the stock class (dense, activation, projection, with its dropout) reads the pooled state as a text of
+    one token; it is trained with AdamW without weight decay. All layers start from the same fresh weights, the last one
+    from the checkpoint's own pooler where there is one. Paper 1 takes the epoch that is best on the very rows it
+    reports, which is optimistic; by default the epoch is chosen on an inner tenth of the rows to fit on. The paper's
+    rates: 1e-3, QQP 3e-4, SST-2 3e-3.
+
+    Args:
+        evidence: states, labels, groups and the encoder.
+        uncertainty: resample the held-out predictions.
+        learning_rate: of AdamW, constant.
+        epochs: how many.
+        batch: rows per step.
+        choose_on: an inner part of the rows to fit on, or as in the paper the held-out rows themselves.
+    """
+    if evidence.encoder is None:
+        raise MeasureError("probe.head needs the encoder, whose family's head it trains, and not only its states")
+    if choose_on not in ("inner", "held-out"):
+        raise OptionError(f"choose_on {choose_on!r}: must be 'inner' or 'held-out'")
+    states = finite_states(evidence, evidence.pooling).float()
+    rest, held = hold_out(evidence)
+    is_inner = choose_on == "inner"
+    fit, check = part_rows(evidence, rest, INNER_PARTS, seed=evidence.seed) if is_inner else (rest, held)
+    targets = make_targets(evidence, rest)
+
+    def judge(outputs: Tensor) -> Tensor:
+        return predictions(evidence, check, targets.decoded(outputs), targets.classes).values()
+
+    heads = [_head(evidence.encoder, evidence, targets.outputs, layer) for layer in range(len(states))]
+    outputs = train_probes(
+        HeadProbes(heads),
+        states,
+        targets.values,
+        fit=fit,
+        check=check,
+        held=held,
+        judge=judge,
+        learning_rate=learning_rate,
+        epochs=epochs,
+        batch=batch,
+        seed=evidence.seed,
+    )
+    found = predictions(evidence, held, targets.decoded(outputs), targets.classes)
+    return estimate([found], seed=evidence.seed, uncertainty=uncertainty)
+
+
+def _head(encoder: Encoder, evidence: Evidence, outputs: int, layer: int) -> FamilyHead:
+    kind: HeadKind = "classification" if evidence.has_classes else "regression"
+    head = make_head(encoder, labels=outputs, kind=kind, layer=layer, seed=evidence.seed)
+    if layer == encoder.depth and encoder.family.final_norm_path:
+        # State L comes through the final norm already.
+        setattr(head.stock.base_model, encoder.family.final_norm_path, nn.Identity())
+    return head

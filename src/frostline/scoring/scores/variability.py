@@ -1,0 +1,181 @@
+"""Hidden-state variability: how far texts of one class lie apart, next to how far classes lie apart."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from frostline.scoring.score_inputs import Evidence, divide
+from frostline.scoring.scores import JACKKNIFE_BLOCKS, layer_score
+from frostline.scoring.uncertainty import Estimate, jackknife
+from frostline.states.cka import undefined_where_constant
+from frostline.states.moments import ClassMoments
+
+_NAN = float("nan")
+_SMALLEST = 1e-7  # class means that differ by a smaller share of the spread of all texts coincide
+
+
+def _from_moments(moments: ClassMoments, *, by_size: bool) -> Tensor:
+    """Variability of each layer, from sums: S_w from the class's second moments about its own mean."""
+    centred = moments.centred()
+    counts = centred.counts.double()
+    means = centred.sums / counts[:, None]
+    within = centred.seconds / counts[:, None, None] - means[..., :, None] * means[..., None, :]
+    spreads = (torch.einsum("lcdd->l", centred.seconds) / centred.count).sqrt()
+    centre = torch.zeros_like(means[:, 0]) if by_size else means.mean(1)
+    weights = counts / counts.sum() if by_size else torch.full_like(counts, 1 / len(counts))
+    spread = torch.einsum("c,lcde->lde", weights, within)
+    if int(centred.counts.max()) < 2:
+        return torch.full_like(spreads, _NAN)
+    values = [_trace_ratio(means[layer] - centre[layer], spreads[layer], spread[layer]) for layer in range(len(means))]
+    return moments.undefined_where_constant(torch.stack(values))
+
+
+def _trace_ratio(centred_means: Tensor, total: Tensor, spread: Tensor) -> Tensor:
+    """trace(S_w pinv(S_b)) / classes in the span of the centred class means, (classes, width)."""
+    spreads, axes = _axes(centred_means, total)
+    if not len(spreads):
+        return spread.new_tensor(_NAN)
+    value: Tensor = ((axes @ spread @ axes.T).diag() / spreads.square()).sum()
+    return value
+
+
+@layer_score(better="low", paper="1, section 3.1", from_moments=partial(_from_moments, by_size=False))
+def variability(states: Tensor, labels: Tensor) -> Tensor:
+    """Within-class spread over between-class spread; low means that the layer is specialised in the task.
+
+    With class means m_y, their unweighted mean m, within-class covariance S_w and between-class covariance S_b (every
+    class weighing the same in both), it is trace(S_w pinv(S_b)) / classes. S_b has rank below the number of classes, so
+    the trace is taken in the span of the centred class means and no width-by-width matrix is formed. It is not changed
+    by translation, rotation and isotropic scale. Undefined (NaN) where all texts have the same state, where the class
+    means coincide, and where no class has two texts.
+
+    Args:
+        states: (layers, texts, width).
+        labels: (texts,), integers.
+    """
+    values = torch.stack([_ratio(layer.double(), labels, by_size=False) for layer in states])
+    return undefined_where_constant(values, states)
+
+
+@layer_score(
+    better="low",
+    paper="1, figure 8 (neural collapse, Papyan et al.)",
+    name="variability.collapse",
+    from_moments=partial(_from_moments, by_size=True),
+)
+def variability_collapse(states: Tensor, labels: Tensor) -> Tensor:
+    """Variability with classes weighted by their size within, as in neural collapse; the same on balanced classes.
+
+    Class means are centred on the mean of all texts, and the within-class covariance is that of all texts; the
+    between-class covariance keeps equal weights.
+    """
+    values = torch.stack([_ratio(layer.double(), labels, by_size=True) for layer in states])
+    return undefined_where_constant(values, states)
+
+
+@layer_score(fitted=True, better="low", paper="ours, after 1", name="variability.crossfit")
+def variability_crossfit(evidence: Evidence, *, uncertainty: bool = True) -> Estimate:
+    """Variability without its small-sample bias: means and spread come from different thirds of the texts.
+
+    Noise in the class means makes them lie further apart than they do, so that plain variability comes out too low when
+    texts are few for the width. Products of two independent estimates of the same means have no such bias. Undefined
+    where the noise is so large that the classes cannot be told apart.
+    """
+    states, labels, groups = evidence.states[evidence.pooling], evidence.labels, evidence.groups
+
+    def score(rows: Tensor) -> Tensor:
+        thirds = divide(labels[rows], groups[rows], 3, seed=evidence.seed)
+        return torch.stack([crossfitted(layer[rows].double(), labels[rows], thirds) for layer in states])
+
+    if not uncertainty:
+        return Estimate(values=score(torch.arange(len(labels))))
+    return jackknife(score, evidence.blocks(JACKKNIFE_BLOCKS))
+
+
+def _ratio(states: Tensor, labels: Tensor, *, by_size: bool) -> Tensor:
+    _, label, counts = torch.unique(labels, return_inverse=True, return_counts=True)
+    classes = len(counts)
+    means = _class_sums(states, label, classes) / counts[:, None]
+    centre = states.mean(0) if by_size else means.mean(0)
+    total = (states - states.mean(0)).square().sum(1).mean().sqrt()
+    spreads, axes = _axes(means - centre, total)
+    if not len(spreads) or int(counts.max()) < 2:  # one text has no spread of its own
+        return states.new_tensor(_NAN)
+    deviations = (states @ axes.T - (means @ axes.T)[label]).square()
+    if by_size:
+        within = deviations.mean(0) * classes
+    else:
+        within = (_class_sums(deviations, label, classes) / counts[:, None]).sum(0)
+    value: Tensor = (within / spreads.square()).sum() / classes
+    return value
+
+
+def _axes(centred_means: Tensor, total: Tensor) -> tuple[Tensor, Tensor]:
+    """How far, and along which axes, class means lie apart; without axes that are rounding for texts so far apart."""
+    _, spreads, axes = torch.linalg.svd(centred_means, full_matrices=False)
+    is_axis = (spreads > _SMALLEST * total) & (spreads > _SMALLEST * spreads.max())
+    return spreads[is_axis], axes[is_axis]
+
+
+def crossfitted(states: Tensor, labels: Tensor, thirds: Tensor) -> Tensor:
+    """Variability of one layer from a division of the texts into three parts.
+
+    With G = M M' and W = M S_w M' in the space of classes (M the centred class means, one row each), variability is
+    trace(pinv(G) W pinv(G)). Both factors of each product come from different parts, averaged over the three ways to
+    give out the parts.
+
+    Args:
+        states: (texts, width), float64.
+        labels: (texts,).
+        thirds: (texts,), 0, 1 or 2.
+    """
+    names, label = torch.unique(labels, return_inverse=True)
+    classes = len(names)
+    parts = [_part(states[thirds == part], label[thirds == part], classes) for part in range(3)]
+    if any(part is None for part in parts):
+        return states.new_tensor(_NAN)
+    gram, spread = states.new_zeros(classes, classes), states.new_zeros(classes, classes)
+    known = [part for part in parts if part is not None]
+    for role in range(3):
+        (one, _), (two, _), (_, within) = (known[(role + shift) % 3] for shift in range(3))
+        gram += one @ two.T / 3
+        spread += _bilinear(one, two, within) / 3
+    # Centred means add up to zero: one axis is empty, and what rounding leaves on it must not be taken for another.
+    basis = _contrasts(classes)
+    gram, spread = (basis.T @ (one + one.T) @ basis / 2 for one in (gram, spread))
+    values, axes = torch.linalg.eigh(gram)
+    total = (states - states.mean(0)).square().sum(1).mean()
+    if bool((values <= _SMALLEST**2 * total).any()):
+        return states.new_tensor(_NAN)
+    value: Tensor = ((axes.T @ spread @ axes).diag() / values.square()).sum()
+    return value if bool(value > 0) else states.new_tensor(_NAN)
+
+
+def _contrasts(classes: int) -> Tensor:
+    """(classes, classes - 1): orthonormal axes of what adds up to zero over classes."""
+    centred = torch.eye(classes, dtype=torch.float64)[:, 1:] - 1 / classes
+    basis: Tensor = torch.linalg.qr(centred).Q
+    return basis
+
+
+def _part(states: Tensor, label: Tensor, classes: int) -> tuple[Tensor, Tensor] | None:
+    """Centred class means, and each text's deviation weighted so that the squares add up to S_w."""
+    counts = torch.bincount(label, minlength=classes)
+    if int(counts.min()) < 2:
+        return None
+    means = _class_sums(states, label, classes) / counts[:, None]
+    weights = (1 / (classes * (counts - 1).double())).sqrt()  # unbiased: the means are estimated from the same texts
+    deviations = (states - means[label]) * weights[label][:, None]
+    return means - means.mean(0), deviations
+
+
+def _bilinear(one: Tensor, two: Tensor, deviations: Tensor) -> Tensor:
+    """M1 S_w M2' without forming S_w."""
+    return (deviations @ one.T).T @ (deviations @ two.T)
+
+
+def _class_sums(values: Tensor, label: Tensor, classes: int) -> Tensor:
+    return values.new_zeros(classes, values.shape[1]).index_add_(0, label, values)

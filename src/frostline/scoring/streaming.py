@@ -1,0 +1,55 @@
+"""Scores of any number of rows: sums over chunks of texts, of which one at a time is held."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from frostline.encoders.encoder import Encoder
+from frostline.encoders.tokens import Tokens
+from frostline.records import LayerScore
+from frostline.scoring.scores import Score
+from frostline.scoring.to_records import record
+from frostline.scoring.uncertainty import Estimate
+from frostline.states.moments import stream_moments
+from frostline.states.pooled import Pooling
+from frostline.tasks import Split
+
+_TEXTS_PER_CHUNK = 2_000
+
+
+def stream_scores(
+    encoder: Encoder,
+    split: Split,
+    chosen: Sequence[Score],
+    *,
+    pooling: Pooling,
+    max_length: int | None,
+    tell: Callable[[str, int, int], None],
+) -> tuple[dict[str, LayerScore], int]:
+    """The scores from sums over all rows, and how many texts were cut."""
+    labels = torch.unique(torch.tensor(split.labels), return_inverse=True)[1]
+    truncated = 0
+
+    def chunks() -> Iterator[tuple[Tokens, Tensor]]:
+        nonlocal truncated
+        for start in range(0, len(split), _TEXTS_PER_CHUNK):
+            part = split.take(range(start, min(start + _TEXTS_PER_CHUNK, len(split))))
+            tokens = encoder.tokenize(part.texts, part.pairs, max_length=max_length)
+            truncated += tokens.truncated
+            yield tokens, labels[start : start + len(part)]
+
+    moments = stream_moments(
+        encoder,
+        chunks(),
+        classes=int(labels.max()) + 1,
+        pooling=pooling,
+        progress=lambda done: tell("running the encoder", done, len(split)),
+    )
+    found = {}
+    for score in chosen:
+        if score.from_moments is not None:
+            found[score.name] = record(score, Estimate(values=score.from_moments(moments)), seed=0, seconds=0.0)
+    return found, truncated

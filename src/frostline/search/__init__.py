@@ -1,0 +1,1 @@
+"""Search: many plans in, the best one out, with the reasons."""

@@ -1,0 +1,223 @@
+"""What the user is ready to spend and to give up, and which plans that leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from math import ceil, floor, isfinite, log10
+from typing import Any, Literal
+
+from frostline.costs.cost import Cost, Costs
+from frostline.errors import OptionError
+from frostline.records import Plan
+from frostline.search.proposals import Proposal
+from frostline.tasks.metrics import TaskMetric
+
+Goal = Literal["cheapest", "smallest", "fastest", "best"]
+GOALS = {
+    "cheapest": "the cheapest to tune",
+    "smallest": "the one with the fewest parameters",
+    "fastest": "the fastest at predicting",
+    "best": "the best on validation",
+}
+
+_BARGAIN = 0.6  # of full fine-tuning's arithmetic: what takes more of it saves too little to be tried by default
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """Limits and a goal, in the user's units.
+
+    Args:
+        minutes: for the whole run.
+        max_trainable: parameters that may train.
+        max_latency: time of a prediction, as a share of the whole encoder's.
+        max_memory: gigabytes at most, over what the program itself takes.
+        max_layers: layers that may be kept.
+        margin: points of the metric that one is ready to give up; None for 1, or for nothing where a metric has units
+            of its own.
+        goal: what is wanted among plans that are good enough.
+    """
+
+    minutes: float | None = None
+    max_trainable: float | None = None
+    max_latency: float | None = None
+    max_memory: float | None = None
+    max_layers: int | None = None
+    margin: float | None = None
+    goal: Goal = "cheapest"
+
+    def __post_init__(self) -> None:
+        for name in ("minutes", "max_trainable", "max_latency", "max_memory", "max_layers"):
+            value = getattr(self, name)
+            if value is not None and not (isfinite(value) and value > 0):
+                raise OptionError(f"--{name.replace('_', '-')} {value:g}: must be above 0")
+        if self.max_latency is not None and self.max_latency > 1:
+            raise OptionError(
+                f"--max-latency {self.max_latency:g}: is a share of the whole encoder's time, from 0 to 1, as in 0.5"
+            )
+        if self.margin is not None and not (isfinite(self.margin) and self.margin >= 0):
+            raise OptionError(f"--margin {self.margin:g}: must be 0 or more points")
+        if self.goal not in GOALS:
+            raise OptionError(f"goal {self.goal!r}: must be one of {', '.join(GOALS)}")
+
+    def margin_of(self, metric: TaskMetric) -> float:
+        """What one is ready to give up of a metric, in its points or units."""
+        if self.margin is not None:
+            return self.margin
+        return 1.0 if metric.points == 100 else 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """The budget as plain JSON values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class _Limit:
+    """One limit: its flag, the most that it allows, and what it looks at."""
+
+    flag: str
+    most: float
+    of: str  # a field of Cost
+    unit: float = 1.0
+
+    def amount(self, cost: Cost) -> float:
+        return float(getattr(cost, self.of) or 0.0) / self.unit
+
+    def allows(self, cost: Cost) -> bool:
+        return self.amount(cost) <= self.most
+
+    def excess(self, cost: Cost) -> float:
+        """By how many powers of ten it would have to be raised."""
+        return 0.0 if self.allows(cost) else log10(self.amount(cost) / self.most)
+
+
+def within(proposals: Sequence[Proposal], budget: Budget, *, called: str = "plans") -> tuple[list[Proposal], list[str]]:
+    """The plans that the limits leave, and what each limit excludes; an error where none is left.
+
+    Args:
+        proposals: with their costs.
+        budget: the limits.
+        called: what the plans are, in messages.
+    """
+    limits = _limits(budget)
+    kept = [one for one in proposals if all(limit.allows(one.cost) for limit in limits)]
+    excluded = [(limit, [one for one in proposals if not limit.allows(one.cost)]) for limit in limits]
+    said = [
+        f"{limit.flag} {_written(limit.most)} excludes {len(some)} of {len(proposals)} {called}"
+        + (", full fine-tuning among them" if any(one.plan.embeddings for one in some) else "")
+        for limit, some in excluded
+        if some
+    ]
+    if not kept:
+        raise OptionError(f"no plan fits: {'; '.join(said)}. {_what_would_fit(proposals, limits)}")
+    return kept, said
+
+
+def check_limits(costs: Costs, budget: Budget) -> None:
+    """Refuse limits that no plan can keep, before anything is measured or timed.
+
+    At every layer the head alone trains, keeps, runs and holds the least, so that heads alone tell. Time is not known
+    yet.
+    """
+    budget = replace(budget, minutes=None)
+    if _limits(budget):
+        heads = [Plan(layers=(), head=layer) for layer in range(1, costs.encoder.depth + 1)]
+        made = [Proposal(plan=plan, sources=("head only",), cost=costs.of(plan)) for plan in heads]
+        within(made, budget, called="heads alone, the cheapest plans")
+
+
+def _limits(budget: Budget) -> list[_Limit]:
+    given = [
+        ("--minutes", budget.minutes, "seconds", 60.0),
+        ("--max-trainable", budget.max_trainable, "trainable", 1.0),
+        ("--max-latency", budget.max_latency, "latency", 1.0),
+        ("--max-memory", budget.max_memory, "memory", 1e9),
+        ("--max-layers", budget.max_layers, "layers", 1.0),
+    ]
+    return [_Limit(flag, float(most), of, unit) for flag, most, of, unit in given if most is not None]
+
+
+def _what_would_fit(proposals: Sequence[Proposal], limits: Sequence[_Limit]) -> str:
+    """The least that one limit would have to be, the others as they are; or what the nearest plan takes of several."""
+    hints = []
+    for limit in limits:
+        others = [other for other in limits if other is not limit]
+        amounts = [limit.amount(one.cost) for one in proposals if all(other.allows(one.cost) for other in others)]
+        if amounts and min(amounts) > limit.most:
+            hints.append(f"{limit.flag} {_rounded_up(min(amounts))}")
+    if hints:
+        return f"With {' or with '.join(hints)} there would be one"
+    nearest = min(proposals, key=lambda one: sum(limit.excess(one.cost) for limit in limits))
+    needed = [limit for limit in limits if not limit.allows(nearest.cost)]
+    said = [f"{limit.flag} {_rounded_up(limit.amount(nearest.cost))}" for limit in needed]
+    return f"With {' and '.join(said)} together there would be one"
+
+
+def _written(value: float) -> str:
+    """The number as people write it; powers of ten would hide digits of large ones."""
+    return f"{value:,.0f}" if value >= 1e4 else f"{value:g}"
+
+
+def _rounded_up(value: float) -> str:
+    """The number with three digits, never below what it was."""
+    if value <= 0:
+        return "0"
+    scale = 10.0 ** (floor(log10(value)) - 2)
+    return f"{ceil(value / scale - 1e-9) * scale:.12g}"
+
+
+def bargains(proposals: Sequence[Proposal], budget: Budget) -> tuple[list[Proposal], list[str]]:
+    """Without the plans that save little against full fine-tuning, where that takes part itself.
+
+    Args:
+        proposals: with their costs.
+        budget: its goal; who wants the best model wants all plans tried.
+    """
+    full = next((one.cost for one in proposals if one.is_full), None)
+    if full is None or budget.goal == "best":
+        return list(proposals), []
+    kept = [one for one in proposals if one.is_full or _is_bargain(one.cost, full, budget.goal)]
+    left = len(proposals) - len(kept)
+    if not left:
+        return kept, []
+    plans = "1 plan saves" if left == 1 else f"{left} plans save"
+    return kept, [
+        f"{plans} less than {100 - 100 * _BARGAIN:.0f}% of full fine-tuning's arithmetic: left out; --best takes all"
+    ]
+
+
+def _is_bargain(cost: Cost, full: Cost, goal: Goal) -> bool:
+    if not cost.stock:
+        return True  # it takes part only where the user has asked for such plans
+    if goal == "smallest" and cost.size < full.size:
+        return True
+    if goal == "fastest" and cost.latency < full.latency:
+        return True
+    return cost.price < _BARGAIN * full.price
+
+
+def fitting_time(proposals: Sequence[Proposal], seconds: float) -> tuple[list[Proposal], list[str]]:
+    """The plans whose race is expected to end in time: the dearest go first, one after the other.
+
+    Args:
+        proposals: with costs in seconds.
+        seconds: that are left.
+    """
+    kept = sorted(proposals, key=lambda one: one.cost.seconds or 0.0)
+    left: list[Proposal] = []
+    while len(kept) > 1 and race_seconds(kept) > seconds:
+        left.append(kept.pop())
+    if not left:
+        return kept, []
+    full = ", full fine-tuning among them" if any(one.plan.embeddings for one in left) else ""
+    return kept, [f"--minutes leaves out the {len(left)} dearest of {len(proposals)} plans{full}"]
+
+
+def race_seconds(proposals: Sequence[Proposal]) -> float:
+    """What a race is expected to take, if the dearest plans go on; some plans are in its last round only."""
+    late = [one for one in proposals if one.joins_late]
+    taken = sorted((one.cost.seconds or 0.0 for one in proposals if one not in late), reverse=True)
+    quarter = max(3, -(-len(taken) // 4))
+    last = sum(taken[:3]) + sum(one.cost.seconds or 0.0 for one in late)
+    return sum(taken) / 9 + (sum(taken[:quarter]) + sum(taken[:1])) / 3 + last

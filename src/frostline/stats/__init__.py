@@ -1,0 +1,1 @@
+"""Statistics: intervals, paired comparisons, resampling, corrections for many comparisons."""

@@ -1,0 +1,1 @@
+"""What runs a study: its folder, its loop, its results."""

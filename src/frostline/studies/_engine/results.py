@@ -1,0 +1,158 @@
+"""What a folder has recorded: its tables, and its trials as one table with a row each."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from frostline.errors import OptionError, UserError
+from frostline.files.folders import check_file, write_json, write_text
+from frostline.records import TrialResult, TrialSpec
+from frostline.records.table import Cell, Table, table_of
+from frostline.trials.store import Store
+
+SPECIFICATION, STORE, TABLES, PROGRESS = "study.json", "store.sqlite", "tables.json", "progress.json"
+
+
+def read_tables(folder: Path) -> list[Table]:
+    """The tables of a finished study; none where the folder has no such."""
+    _check(folder)
+    place = folder / TABLES
+    if not place.exists():
+        return []
+    try:
+        found = json.loads(place.read_text(encoding="utf-8"))
+        if not isinstance(found, list):
+            raise ValueError("it is no list of tables")
+        return [
+            Table(name=one["name"], title=one["title"], columns=tuple(one["columns"]),
+                  rows=tuple(tuple(row) for row in one["rows"]), notes=tuple(one["notes"]))
+            for one in found
+        ]  # fmt: skip
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(
+            f"{place}: is damaged ({error}); move it away, and run the study again to write it anew"
+        ) from None
+
+
+def read_trials(folder: Path) -> Table:
+    """Every trial of the folder's store, a row each."""
+    with Store(_check(folder), for_reading=True) as store:
+        records = [_record(spec, result) for spec, result in store]
+    return table_of("trials", f"{len(records)} trial{'' if len(records) == 1 else 's'}", records)
+
+
+def unfinished(folder: Path) -> str | None:
+    """What a study that is going on, or was stopped, still has to do, in a line; None for what is over."""
+    if not (folder / SPECIFICATION).is_file():
+        return None
+    try:
+        found = json.loads((folder / PROGRESS).read_text(encoding="utf-8"))
+        far = f": {found['done']} of {found['total']} trials are done"
+    except (OSError, ValueError, KeyError, TypeError):
+        far = ""
+    if not far and (folder / TABLES).is_file() and not _has_been_asked_for_more(folder):
+        return None
+    if not far and not (folder / TABLES).is_file():
+        return "this study has no tables yet; the same `frostline study` command goes on with it"
+    older = "; the tables are from before" if (folder / TABLES).is_file() else ""
+    return f"this study is not finished{far}{older}; the same `frostline study` command goes on with it"
+
+
+def _has_been_asked_for_more(folder: Path) -> bool:
+    """Whether the tables of a study are of fewer seeds than it has been asked for since."""
+    try:
+        asked, made = (
+            json.loads((folder / name).read_text(encoding="utf-8")) for name in (SPECIFICATION, "frostline.json")
+        )
+        return bool(asked["seeds"] != made.get("seeds", asked["seeds"]))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return False
+
+
+def write_trials(folder: Path, path: Path) -> int:
+    """Write the trials to a CSV, JSON or Parquet file, and say how many there are.
+
+    All have every digit and all that a trial was told; JSON has its predictions, histories and curves too.
+    """
+    check_file(path, "--export", (".csv", ".json", ".parquet"))
+    told = _of_all_trials(folder)
+    if path.suffix == ".json":
+        with Store(_check(folder), for_reading=True) as store:
+            whole = [{"id": spec.id, **told, **spec.to_json(), "result": result.to_json()} for spec, result in store]
+        write_json(path, whole)
+        return len(whole)
+    with Store(_check(folder), for_reading=True) as store:
+        records = [_record(spec, result) | told | _besides(spec, result) for spec, result in store]
+    table = table_of("trials", f"{len(records)} trials", records, rounds=False)
+    if path.suffix == ".csv":
+        write_text(path, table.to_csv())
+    else:
+        import pandas as pd
+
+        pd.DataFrame(table.records(), columns=list(table.columns)).to_parquet(path, index=False)
+    return len(table.rows)
+
+
+def _check(folder: Path) -> Path:
+    """The folder's store, or a line about why there is none."""
+    if folder.is_file():
+        raise OptionError(f"{folder}: is a file; give the folder of a study or a run")
+    if not folder.is_dir():
+        raise OptionError(f"{folder}: there is no such folder")
+    if not (folder / STORE).is_file():
+        raise OptionError(f"{folder}: holds no trials; give the folder of a study or a run")
+    return folder / STORE
+
+
+def _record(spec: TrialSpec, result: TrialResult) -> dict[str, Cell]:
+    recipe = spec.recipe
+    record: dict[str, Cell] = {
+        "id": spec.id,
+        "encoder": spec.encoder["name"],
+        "task": spec.task["name"],
+        "kind": spec.kind,
+        "plan": str(spec.plan),
+        "method": spec.plan.method,
+        "surgery": _short(spec.surgery),
+        "options": _short(spec.options),
+        "rows": spec.train_rows,
+        "learning_rate": recipe.learning_rate,
+        "epochs": recipe.epochs if recipe.steps is None else None,
+        "steps": recipe.steps,
+        "seed": recipe.seed,
+        "status": result.status,
+        "reason": result.reason,
+    }
+    for split, metrics in result.metrics.items():
+        record |= {f"{split}_{name}": value for name, value in metrics.items()}
+    record |= dict(result.parameters)
+    record["seconds"] = sum(result.seconds.values())
+    return record
+
+
+def _besides(spec: TrialSpec, result: TrialResult) -> dict[str, Cell]:
+    """What is too much for a screen: the whole recipe, the exact encoder and data, timings and versions."""
+    told = {"learning_rate", "epochs", "steps", "seed"}
+    recipe = {name: value for name, value in spec.recipe.to_json().items() if name not in told}
+    return {
+        "revision": spec.encoder["revision"],
+        "fingerprint": spec.task["fingerprint"],
+        "plan_options": _short(spec.plan.options),
+        **recipe,
+        **{f"seconds_{name.replace(' ', '_')}": value for name, value in result.seconds.items()},
+        "versions": _short(result.versions),
+    }
+
+
+def _of_all_trials(folder: Path) -> dict[str, Cell]:
+    """What holds for every trial of a study: whether the rows that it reports were selected on."""
+    try:
+        return {"protocol": str(json.loads((folder / SPECIFICATION).read_text(encoding="utf-8"))["protocol"])}
+    except (OSError, ValueError, KeyError, TypeError):  # a run, or a study from before there was a choice
+        return {}
+
+
+def _short(value: Any) -> str:
+    return json.dumps(dict(value), sort_keys=True) if value else ""

@@ -1,0 +1,230 @@
+"""A study that is going on: the trials that are missing, until there are none, and then its tables."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import socket
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from frostline.encoders.encoder import Encoder
+from frostline.files import folders
+from frostline.records import LayerScores, Recipe, TrialResult, TrialSpec
+from frostline.records.table import Table
+from frostline.scoring.measurement import measure
+from frostline.states.pooled import Pooling
+from frostline.studies import STUDIES, Ask, Measured, Point, Study
+from frostline.studies._engine.results import PROGRESS, STORE
+from frostline.studies._engine.results import TABLES as TABLES_FILE
+from frostline.studies._tables import is_optimistic, notes_on_all
+from frostline.tasks import Task
+from frostline.training.execution import use_threads
+from frostline.training.shared_inputs import Report, Workshop
+from frostline.trials.executors import Executor
+from frostline.trials.run_missing import run_missing
+from frostline.trials.store import Store
+from frostline.trials.time_estimate import expected_seconds, in_words
+
+TABLES, SCORES, TRIALS = "tables", "scores", "trials"
+Progress = Callable[[int, int, TrialSpec | None, TrialResult | None], None]  # done, of how many, which, its result
+
+
+@dataclass(frozen=True, kw_only=True)
+class Studied:
+    """A study that has been run.
+
+    Args:
+        name: of the study.
+        folder: where it lies.
+        points: every trial with what it stands for and its result.
+        tables: made of them.
+        failed: the trials that failed, a line each.
+    """
+
+    name: str
+    folder: Path
+    points: tuple[Measured, ...]
+    tables: tuple[Table, ...]
+    failed: tuple[str, ...]
+
+    def _repr_html_(self) -> str:
+        from frostline.report.notebook import tables_html
+
+        count = len({point.spec.id for point in self.points})
+        failed = f", {len(self.failed)} failed" if self.failed else ""
+        return tables_html(f"{STUDIES[self.name].question} {count} trials{failed}", self.tables)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyRun:
+    """A study that is going on."""
+
+    study: Study
+    options: Mapping[str, Any]
+    folder: Path
+    encoders: tuple[Encoder, ...]
+    tasks: tuple[Task, ...]
+    seeds: int
+    rows: int | None
+    recipe: Recipe
+    margin: float
+    given: frozenset[str]
+    device: str
+    workers: int
+    estimate: bool
+    dry_run: bool
+    tell: Callable[[str], None]
+    progress: Progress
+    within: Report
+
+    def specification(self) -> dict[str, Any]:
+        """What is asked."""
+        return {
+            "study": self.study.name,
+            "encoders": {encoder.name: encoder.revision for encoder in self.encoders},
+            "tasks": {task.name: [task.fingerprint, *task.metrics] for task in self.tasks},
+            "seeds": self.seeds,
+            "rows": self.rows,
+            "options": dict(self.options),
+            "recipe": self.recipe.to_json(),
+            "given": sorted(self.given & self.study.varies),
+            "protocol": "paper" if any(map(is_optimistic, self.tasks)) else "held-out",
+            "device": self.device,
+        }
+
+    def all(self, executor: Executor, *, retry_failed: bool) -> Studied:
+        """Everything, from the first trial that is missing to the tables."""
+        with Store(self.folder / STORE) as store:
+            ask = Ask(
+                encoders=self.encoders,
+                tasks=self.tasks,
+                seeds=self.seeds,
+                rows=self.rows,
+                recipe=self.recipe,
+                known=store.get,
+                scores=self._scores,
+                margin=self.margin,
+                given=self.given,
+            )
+            retried: set[str] = set()
+            while True:
+                points = _without_twins(self.study.trials(ask, **self.options))
+                specs = {point.spec.id: point.spec for point in points}
+                missing = [
+                    spec for name, spec in specs.items()
+                    if _is_missing(store.get(spec), retry_failed=retry_failed and name not in retried)
+                ]  # fmt: skip
+                if not missing:
+                    break
+                later = self._later(ask, specs)
+                self._tell_what_is_to_come(missing, len(specs), later)
+                if self.dry_run:
+                    return Studied(name=self.study.name, folder=self.folder, points=(), tables=(), failed=())
+                done, total = len(specs) - len(missing), len(specs) + len(later)
+                self._run(store, missing, executor, done=done, total=total)
+                retried |= {spec.id for spec in missing}
+            self.within("making the tables", 0, 1)
+            measured = tuple(_measured(point, store) for point in points)
+            more = notes_on_all(ask, measured)
+            tables = tuple(replace(table, notes=(*table.notes, *more)) for table in self.study.tables(ask, measured))
+        self._write(tables)
+        shutil.rmtree(self.folder / TRIALS, ignore_errors=True)
+        (self.folder / PROGRESS).unlink(missing_ok=True)
+        failed = {point.spec.id: point for point in measured if not point.is_done}
+        said = [
+            f"{one['encoder']}, {one['task']}, {one['arm']}, seed {one['seed']}: {one.result.reason}"
+            for one in failed.values()
+        ]
+        return Studied(name=self.study.name, folder=self.folder, points=measured, tables=tables, failed=tuple(said))
+
+    def _later(self, ask: Ask, now: Mapping[str, TrialSpec]) -> list[TrialSpec]:
+        """The trials that will follow from the results of these, as if the first of each choice were the best."""
+
+        def known(spec: TrialSpec) -> TrialResult:
+            names = spec.task["metrics"].split(",")
+            made_up = TrialResult(status="done", metrics={"validation": dict.fromkeys(names, 0.0)})
+            return ask.known(spec) or made_up
+
+        found = {point.spec.id: point.spec for point in self.study.trials(replace(ask, known=known), **self.options)}
+        return [spec for name, spec in found.items() if name not in now]
+
+    def _tell_what_is_to_come(self, missing: Sequence[TrialSpec], total: int, later: Sequence[TrialSpec]) -> None:
+        follow = f", {len(later)} will follow from their results" if later else ""
+        self.tell(f"{len(missing)} of {total} trials to run{follow}{self._expected([*missing, *later])}")
+
+    def _run(self, store: Store, missing: Sequence[TrialSpec], executor: Executor, *, done: int, total: int) -> None:
+        started, before = time.monotonic(), done
+        self.progress(done, total, None, None)
+        mine = {"process": os.getpid(), "host": socket.gethostname()}  # whoever watches can see that it is gone
+        folders.write_json(self.folder / PROGRESS, {"done": done, "total": total, "seconds_left": None, **mine})
+
+        def note(spec: TrialSpec, result: TrialResult) -> None:
+            nonlocal done
+            done += 1
+            left = (time.monotonic() - started) / (done - before) * (total - done)
+            told = {"done": done, "total": total, "seconds_left": round(left), **mine}
+            folders.write_json(self.folder / PROGRESS, told)  # for those who watch
+            self.progress(done, total, spec, result)
+
+        run_missing(store, missing, executor, retry_failed=True, done=note)
+
+    def _expected(self, specs: Sequence[TrialSpec]) -> str:
+        if not self.estimate:
+            return ""
+        self.within("timing a few steps", 0, 1)
+        encoders = {one.revision: one for one in self.encoders}
+        found = expected_seconds(specs, encoders, {task.fingerprint: task for task in self.tasks})
+        words = in_words(*found, workers=max(1, min(self.workers, len(specs))))
+        return f": {words}" if self.workers else f": {words} of computing on a machine like this one"
+
+    def _scores(self, encoder: Encoder, task: Task, names: Sequence[str], *, pooling: Pooling = "mean") -> LayerScores:
+        """Measured once for the study: what plans depend on must not change when it is gone on with."""
+        few = self.rows is not None and self.rows < len(task.train)
+        asked = [encoder.revision, task.fingerprint, sorted(names), self.recipe.max_length]
+        said = json.dumps([*asked, *([self.rows] if few else []), *([pooling] if pooling != "mean" else [])])
+        place = self.folder / SCORES / f"{hashlib.sha256(said.encode()).hexdigest()[:16]}.json"
+        if place.exists():
+            return LayerScores.from_json(json.loads(place.read_text(encoding="utf-8")))
+        self.tell(f"measuring {', '.join(names)} of {encoder.name} on {task.name}")
+        if few:  # no plan is chosen by rows that no trial may train on
+            task = replace(task, train=task.train.take(Workshop(encoder, task).some_rows(self.rows or 0, seed=0)))
+        with use_threads(self.recipe.threads):  # the plans shall be the same on every machine
+            found = measure(encoder, task, scores=list(names), similarity=False, uncertainty=False,
+                            pooling=pooling, max_length=self.recipe.max_length, progress=self.within)  # fmt: skip
+        place.parent.mkdir(exist_ok=True)
+        folders.write_json(place, found.to_json())
+        return found
+
+    def _write(self, tables: Sequence[Table]) -> None:
+        """The tables as CSV and JSON, and what every folder has."""
+        place = self.folder / TABLES
+        place.mkdir(exist_ok=True)
+        for table in tables:
+            folders.write_text(place / f"{table.name}.csv", table.to_csv())
+        made = {TABLES_FILE: [table.to_json() for table in tables]}
+        made_with = {"seeds": self.seeds, "threads": self.recipe.threads}
+        folders.write(self.folder, kind="study", files=made, made_with=made_with)
+
+
+def _without_twins(points: Iterable[Point]) -> list[Point]:
+    """Each once: an option that names the same thing twice must not make two seeds of one."""
+    found: dict[str, Point] = {}
+    for point in points:
+        found.setdefault(json.dumps([point.spec.id, point.labels], sort_keys=True, default=str), point)
+    return list(found.values())
+
+
+def _is_missing(known: TrialResult | None, *, retry_failed: bool) -> bool:
+    return known is None or (retry_failed and known.status == "failed")
+
+
+def _measured(point: Point, store: Store) -> Measured:
+    result = store.get(point.spec)
+    assert result is not None  # noqa: S101 (all that is missing has just been run)
+    return Measured(spec=point.spec, labels=point.labels, result=result)

@@ -1,0 +1,1 @@
+"""Training: one model, one loop, checkpoints, the freeze audit, the execution of one plan."""

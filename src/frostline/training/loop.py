@@ -1,0 +1,344 @@
+"""The only training loop.
+
+accelerate chooses the device, casts, and runs backward. The order of rows is a permutation of our own and dropout's
+coins are a stream of their own, both functions of the seed and the step alone: a run that goes on from a checkpoint
+does what it would have done.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from frostline.encoders.head_stack import HeadStack
+from frostline.encoders.tokens import Ints
+from frostline.errors import TuneError
+from frostline.kernels.dropout import Noise
+from frostline.records import Recipe
+from frostline.tasks.metrics import METRICS
+from frostline.training.checkpoints import Checkpoints, Progressed
+from frostline.training.dataset import Examples
+from frostline.training.freeze_audit import Audit, AuditReport
+from frostline.training.model import Tunable
+
+Report = Callable[[str, int, int], None]  # what is being done, how much of it, of how much
+Weights = dict[str, Tensor]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trained:
+    """What came out of training, besides the weights.
+
+    Args:
+        history: one record per evaluation: step, epoch, loss, rate, seconds, and the metrics on validation.
+        best: the record of the evaluation whose weights were kept.
+        audit: what was frozen and what has moved.
+        seconds: of training, evaluations included.
+        outputs: what the kept weights said of the validation rows; None where the run was resumed since.
+    """
+
+    history: tuple[Mapping[str, Any], ...]
+    best: Mapping[str, Any]
+    audit: AuditReport
+    seconds: float
+    outputs: Tensor | None = None
+
+
+def train(
+    tunable: Tunable,
+    rows: Examples,
+    validation: Examples | None,
+    recipe: Recipe,
+    *,
+    metrics: tuple[str, ...],
+    learning_rate: float,
+    new_layers: frozenset[int] = frozenset(),
+    checkpoints: Checkpoints | None = None,
+    report: Report | None = None,
+) -> Trained:
+    """Train what the plan names, in place; the weights of the best evaluation are left in the model.
+
+    Args:
+        tunable: changed in place.
+        rows: to learn from.
+        validation: to choose the epoch on; None keeps the last one.
+        recipe: how.
+        metrics: names of task metrics; the first one decides.
+        learning_rate: the highest one.
+        new_layers: layers that were re-initialised and may have a higher rate.
+        checkpoints: where the state is kept to go on from after an interruption.
+        report: told how far training is.
+    """
+    run = Run(tunable, rows, validation, recipe, metrics, learning_rate, new_layers, checkpoints, report)
+    audit = run.all_epochs()
+    return run.trained(run.so_far, audit, run.best_outputs)
+
+
+class Run:
+    """One run of the loop, with its state; what differs when several heads train at once has a method of its own."""
+
+    def __init__(
+        self,
+        tunable: Tunable,
+        rows: Examples,
+        validation: Examples | None,
+        recipe: Recipe,
+        metrics: tuple[str, ...],
+        learning_rate: float,
+        new_layers: frozenset[int] = frozenset(),
+        checkpoints: Checkpoints | None = None,
+        report: Report | None = None,
+    ) -> None:
+        self.tunable, self.rows, self.validation, self.recipe = tunable, rows, validation, recipe
+        self.metrics, self.checkpoints = metrics, checkpoints
+        self.report = report or (lambda what, done, total: None)
+        self.accelerator = _accelerator(tunable, recipe)
+        self.steps_per_epoch = math.ceil(len(rows) / (recipe.batch * recipe.accumulate))
+        self.steps = recipe.steps or self.steps_per_epoch * recipe.epochs
+        self.passes = math.ceil(recipe.passes(self.steps_per_epoch))
+        self.heads = tunable.head.count if isinstance(tunable.head, HeadStack) else 1  # that the loss is the sum over
+        self.optimizer = make_optimizer(tunable, recipe, learning_rate, new_layers)
+        # Looked up once: a step of a head alone takes less time than walking through the whole model.
+        self.parameters = list(tunable.trainable().values())
+        self.order_of = lru_cache(1)(partial(order_of_rows, len(rows), seed=recipe.seed))
+        self.audit = Audit(tunable)
+        self.so_far = Progressed()
+        self.best: Weights = {}
+        self.best_outputs: Tensor | None = None
+        self.first = 0  # the step that this process begins with, where the audit looks
+
+    def all_epochs(self) -> AuditReport:
+        """Train, and leave the best weights in the model."""
+        if self.checkpoints is not None and (found := self.checkpoints.newest()) is not None:
+            self.so_far, self.best = found.restore(self.tunable, self.optimizer)
+            self.first = self.so_far.step
+        began, before = time.perf_counter(), self.so_far.seconds
+        while self.so_far.step < self.steps and not self.so_far.is_over:
+            self._step(self.so_far.step)
+            self.so_far.step += 1
+            self.so_far.seconds = before + time.perf_counter() - began
+            if self._is_time_to_evaluate():
+                self.evaluate()
+                self.so_far.seconds = before + time.perf_counter() - began
+            if self.checkpoints is not None and self.checkpoints.is_due(
+                self.so_far.step, evaluated=self._at_evaluation()
+            ):
+                self.checkpoints.write(self.so_far, self.tunable, self.optimizer, self.best)
+        # Of the last weights: the best may be those before the first step that moved any.
+        report = self.audit.at_end(self.so_far.depth, updates=self.so_far.updates)
+        if self.best:
+            load_weights(self.tunable, self.best)
+        return report
+
+    def trained(self, so_far: Progressed, audit: AuditReport, outputs: Tensor | None) -> Trained:
+        """What came out."""
+        return Trained(
+            history=tuple(so_far.history),
+            best=so_far.best or so_far.history[-1],
+            audit=audit,
+            seconds=self.so_far.seconds,
+            outputs=outputs,
+        )
+
+    def _step(self, step: int) -> None:
+        """One update of the weights, from `accumulate` batches."""
+        recipe, epoch = self.recipe, step // self.steps_per_epoch
+        for group in self.optimizer.param_groups:
+            group["lr"] = group["highest"] * rate_at(step, self.steps, recipe)
+        chosen = self._rows_of(step)
+        _seed(_mixed(recipe.seed, step), self.tunable.encoder.device)
+        noise = Noise(recipe.seed, step)
+        if not self.tunable.training:
+            self.tunable.train()
+        total = 0.0
+        for start in range(0, len(chosen), recipe.batch):
+            batch = chosen[start : start + recipe.batch]
+            with self.accelerator.autocast():
+                logits = self.rows.logits(self.tunable, batch, noise=noise)
+                labels = self.rows.labels[torch.as_tensor(batch)].to(logits.device)
+                loss = self.loss(logits, labels, share=len(batch) / len(chosen))
+            self.accelerator.backward(loss)
+            total += float(loss.detach())
+        if not math.isfinite(total):
+            raise TuneError(f"training diverged at step {step + 1}: the loss is {total}; try a lower learning rate")
+        length = self.clip(recipe.clip or math.inf)
+        if not math.isfinite(length):
+            raise TuneError(f"training diverged at step {step + 1}: a gradient is {length}; try a lower learning rate")
+        if step == self.first:
+            self.audit.after_backward(self.tunable.depth_of_backward)
+            self.so_far.depth = self.tunable.depth_of_backward
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        if step == self.first:
+            self.audit.after_step()
+        self.so_far.updates += any(group["lr"] > 0 for group in self.optimizer.param_groups)
+        self.so_far.loss_sum += total
+        self.so_far.loss_steps += 1
+        mean = self.so_far.loss_sum / self.so_far.loss_steps / self.heads
+        shown = f"epoch {epoch + 1}/{self.passes}, loss {mean:.3f}"
+        self.report(shown + self.so_far.shown(), step + 1, self.steps)
+
+    def loss(self, logits: Tensor, labels: Tensor, *, share: float) -> Tensor:
+        """The loss of a batch, which makes up this share of its step."""
+        return loss_of(logits, labels, self.tunable.head.kind) * share
+
+    def clip(self, longest: float) -> float:
+        """The length of the gradient, which is shortened where it is longer than this."""
+        return float(torch.nn.utils.clip_grad_norm_(self.parameters, longest))
+
+    def _rows_of(self, step: int) -> Ints:
+        """The rows of one step: a stretch of the epoch's own permutation."""
+        epoch, place = divmod(step, self.steps_per_epoch)
+        order = self.order_of(epoch=epoch)
+        size = self.recipe.batch * self.recipe.accumulate
+        return order[place * size : (place + 1) * size]
+
+    def _is_time_to_evaluate(self) -> bool:
+        step = self.so_far.step
+        every = self.recipe.evaluate_every
+        return step % self.steps_per_epoch == 0 or step == self.steps or (every is not None and step % every == 0)
+
+    def _at_evaluation(self) -> bool:
+        return bool(self.so_far.history) and self.so_far.history[-1]["step"] == self.so_far.step
+
+    def evaluate(self) -> None:
+        """Judge the weights on validation, and keep them if they are the best so far."""
+        outputs = None if self.validation is None else self.validation.outputs(self.tunable)
+        if self.is_best(self.so_far, outputs):
+            self.best_outputs = outputs
+            if self.chooses:
+                self.best = weights_of(self.tunable)
+
+    @property
+    def chooses(self) -> bool:
+        """Whether the best evaluation is kept, and not the last one."""
+        return self.validation is not None and self.recipe.select == "best"
+
+    def is_best(self, so_far: Progressed, outputs: Tensor | None) -> bool:
+        """Take down an evaluation, and tell whether it is the one to keep so far.
+
+        Args:
+            so_far: to which the evaluation is added.
+            outputs: what the model says of the validation rows.
+        """
+        record = self._record(so_far, outputs)
+        so_far.history.append(record)
+        so_far.loss_sum, so_far.loss_steps = 0.0, 0
+        decides = f"validation_{self.metrics[0]}"
+        sign = 1 if METRICS[self.metrics[0]].higher_is_better else -1
+        if so_far.best is None or not self.chooses or sign * record[decides] > sign * so_far.best[decides]:
+            so_far.best, so_far.since = record, 0
+            return True
+        so_far.since += 1
+        so_far.is_over = self.recipe.patience is not None and so_far.since >= self.recipe.patience
+        return False
+
+    def _record(self, so_far: Progressed, outputs: Tensor | None) -> dict[str, Any]:
+        found: dict[str, float] = {}
+        if self.validation is not None and outputs is not None:
+            kind, labels = self.tunable.head.kind, self.validation.labels
+            found = judge(outputs, labels, self.metrics, kind)
+            found["loss"] = loss_of(outputs, labels, kind).item()
+        return {
+            "step": so_far.step,
+            "epoch": round(so_far.step / self.steps_per_epoch, 4),
+            "loss": so_far.loss_sum / so_far.loss_steps,
+            "learning_rate": max(group["lr"] for group in self.optimizer.param_groups),
+            **{f"validation_{name}": value for name, value in found.items()},
+            "seconds": round(so_far.seconds, 3),
+        }
+
+
+def loss_of(logits: Tensor, labels: Tensor, kind: str) -> Tensor:
+    """Mean squared difference for values, cross-entropy for classes and choices; as in the stock classes."""
+    if kind == "regression":
+        return F.mse_loss(logits.float().squeeze(-1), labels.float())
+    return F.cross_entropy(logits.float(), labels)
+
+
+def judge(outputs: Tensor, labels: Tensor, metrics: tuple[str, ...], kind: str) -> dict[str, float]:
+    """Every task metric of outputs (rows, outputs)."""
+    if not bool(outputs.isfinite().all()):
+        raise TuneError("the model's outputs are not finite; try a lower learning rate")
+    guesses = outputs.squeeze(-1) if kind == "regression" else outputs.argmax(-1)
+    return {name: METRICS[name](labels.numpy(), guesses.numpy()) for name in metrics}
+
+
+def _seed(seed: int, device: torch.device) -> None:
+    """Seed what dropout draws from; where nothing but the CPU computes, without what torch does for GPUs."""
+    if device.type == "cpu":
+        torch.default_generator.manual_seed(seed)
+    else:
+        torch.manual_seed(seed)
+
+
+def rate_at(step: int, steps: int, recipe: Recipe) -> float:
+    """The share of the highest learning rate at a step: rising from 0 over warm-up, then falling or constant."""
+    warm = math.ceil(recipe.warmup * steps)
+    if step < warm:
+        return step / warm
+    return 1.0 if recipe.schedule == "constant" else max(0.0, (steps - step) / max(1, steps - warm))
+
+
+def order_of_rows(count: int, *, seed: int, epoch: int) -> Ints:
+    """The order of rows in an epoch: a function of seed and epoch."""
+    return np.random.Generator(np.random.PCG64([seed, epoch])).permutation(count)
+
+
+def make_optimizer(
+    tunable: Tunable, recipe: Recipe, learning_rate: float, new_layers: frozenset[int] = frozenset()
+) -> torch.optim.AdamW:
+    """AdamW with groups by rate and decay; each group knows its highest rate."""
+    parts = tunable.encoder.parts()
+    is_new = {id(value) for number in new_layers for value in parts.layers[number - 1].values()}
+    groups: dict[tuple[float, float], list[Tensor]] = {}
+    for name, value in tunable.trainable().items():
+        rate = learning_rate * (recipe.new_layer_rate if id(value) in is_new else 1.0)
+        axes = value.dim() - isinstance(tunable.head, HeadStack)
+        decays = axes > 1 and "norm" not in name.lower()
+        groups.setdefault((rate, recipe.weight_decay if decays else 0.0), []).append(value)
+    return torch.optim.AdamW(
+        [
+            {"params": values, "lr": rate, "highest": rate, "weight_decay": decay}
+            for (rate, decay), values in groups.items()
+        ],
+        fused=True,
+    )
+
+
+def weights_of(tunable: Tunable) -> Weights:
+    """A copy of everything that trains."""
+    return {name: value.detach().clone() for name, value in tunable.trainable().items()}
+
+
+def load_weights(tunable: Tunable, weights: Mapping[str, Tensor]) -> None:
+    """Put weights back where `weights_of` took them."""
+    own = tunable.trainable()
+    if own.keys() != weights.keys():
+        raise ValueError("the weights are of another plan")
+    with torch.no_grad():
+        for name, value in weights.items():
+            own[name].copy_(value)
+
+
+def _mixed(seed: int, step: int) -> int:
+    """One number for torch's own random state at a step."""
+    return int(np.random.SeedSequence([seed, step]).generate_state(1, np.uint64)[0] >> 1)
+
+
+def _accelerator(tunable: Tunable, recipe: Recipe) -> Any:
+    from accelerate import Accelerator
+    from accelerate.state import AcceleratorState
+
+    AcceleratorState._reset_state(True)  # a second run in one process may ask for another precision
+    names = {"float32": "no", "bfloat16": "bf16"}
+    return Accelerator(cpu=tunable.encoder.device.type == "cpu", mixed_precision=names[recipe.precision], log_with=None)

@@ -1,0 +1,202 @@
+"""An encoder made ready for a plan: cut at the head, the head on top, and only what the plan names trainable."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal, cast
+
+from torch import Tensor, nn
+
+from frostline.encoders.encoder import Encoder, unroll
+from frostline.encoders.head_stack import HeadStack
+from frostline.encoders.heads import FamilyHead, HeadKind, MeanHead, make_head, make_mean_head
+from frostline.encoders.parameter_groups import find
+from frostline.encoders.surgery import truncate
+from frostline.encoders.tokens import Tokens
+from frostline.errors import OptionError
+from frostline.kernels.batch_layout import Layout
+from frostline.kernels.dropout import Noise
+from frostline.plans.methods import METHODS
+from frostline.records import Plan, Recipe
+
+HeadChoice = Literal["family", "mean"]
+
+
+class Tunable(nn.Module):
+    """What trains, and how texts become logits.
+
+    Parameters are named as in the stock classes, `model.` and `head.` in front.
+    """
+
+    def __init__(
+        self, encoder: Encoder, head: FamilyHead | MeanHead | HeadStack, plan: Plan, *, frozen_dropout: bool = True
+    ) -> None:
+        """Put the parts together; `make_tunable` is the usual way in.
+
+        Args:
+            encoder: cut at the plan's head; its weights will be changed.
+            head: reads the state of the last layer; several, each the states of a layer of its own that are given.
+            plan: which layers train.
+            frozen_dropout: whether frozen layers above the lowest tuned one have dropout in training.
+        """
+        super().__init__()
+        self.encoder = encoder
+        self.model = encoder.model
+        self.head = head
+        self.plan = plan
+        self.frozen_dropout = frozen_dropout
+        self.depth_of_backward: int | None = None  # as autograd saw it in the last pass; None: only the head
+        self.requires_grad_(False)
+        self.head.requires_grad_(True)
+
+    def layer(self, number: int) -> nn.Module:
+        """The module of layer `number`, from 1."""
+        return self.encoder.family.layers(self.model)[number - 1]
+
+    def trainable(self) -> dict[str, nn.Parameter]:
+        """The parameters that train, by name."""
+        return {name: parameter for name, parameter in self.named_parameters() if parameter.requires_grad}
+
+    def train(self, mode: bool = True) -> Tunable:
+        """Training mode for what the head's gradient passes through; below that nothing ever has dropout."""
+        super().train(False)
+        if mode:
+            self.head.train()
+            tuned = set(self.plan.layers)
+            for number in range(max(1, self.plan.lowest), self.plan.head + 1):
+                if number in tuned or self.frozen_dropout:
+                    for module in self._modules_of(number):
+                        module.train()
+            if self.plan.embeddings:
+                for path in self.encoder.family.embedding_paths:
+                    if (part := find(self.model, path)) is not None:
+                        part.train()
+        self.training = mode
+        return self
+
+    def _modules_of(self, number: int) -> Iterator[nn.Module]:
+        yield self.layer(number)
+        yield from self.encoder.family.attached(self.model, self.encoder.order[number - 1])
+
+    def start(self, tokens: Tokens, layout: Layout) -> Tensor:
+        """The states that training starts from, (tokens, width): those that the plan never changes, or state 0."""
+        states = self.encoder.embed(tokens, layout)
+        return self.encoder.run(states, layout, 1, max(0, self.plan.lowest - 1))
+
+    def logits(self, states: Tensor, layout: Layout, *, noise: Noise | None = None, padded: bool = False) -> Tensor:
+        """(texts, outputs) from the states that training starts from; one number per text for multiple choice.
+
+        Several heads read (tokens, heads, width) and give (texts, outputs, heads).
+
+        Args:
+            states: (tokens, width); (texts, width) of the first tokens where no layer runs and the head reads no other.
+            layout: where each text's tokens lie.
+            noise: the coins of a training step.
+            padded: run padded batches through the stock layers.
+        """
+        first_only = bool(self.head.reads_first_token_only)
+        begin = max(1, self.plan.lowest)
+        self.depth_of_backward = 0 if states.requires_grad else None
+        for number, states in enumerate(  # noqa: B020
+            self.encoder.each(
+                states, layout, begin, self.plan.head, noise=noise, first_token_only=first_only, padded=padded
+            ),
+            start=begin,
+        ):
+            if self.depth_of_backward is None and states.requires_grad:
+                self.depth_of_backward = number
+        if first_only and len(states) != len(layout):
+            states = layout.first(states)
+        if first_only:
+            tokens, mask = states[:, None], None
+        else:
+            tokens, mask = layout.pad(states), layout.padded.mask
+        if self.head.kind == "multiple choice":
+            # One choice per question: each gets its number whatever the other choices are.
+            tokens, mask = tokens[:, None], None if mask is None else mask[:, None]
+        return cast(Tensor, self.head(tokens, mask))
+
+
+def make_tunable(
+    encoder: Encoder,
+    plan: Plan,
+    *,
+    outputs: int,
+    kind: HeadKind = "classification",
+    head: HeadChoice = "family",
+    dropout: float | None = None,
+    frozen_dropout: bool = True,
+    seed: int = 0,
+) -> Tunable:
+    """The encoder, copied and made ready for the plan.
+
+    Args:
+        encoder: left as it is.
+        plan: which layers train, with which method, and where the head reads.
+        outputs: classes, or 1 for regression and multiple choice.
+        kind: of task.
+        head: the family's own, or a mean-pooled linear one.
+        dropout: in place of the encoder's own.
+        frozen_dropout: whether frozen layers above the lowest tuned one have dropout in training.
+        seed: of fresh weights.
+    """
+    check_plan(plan, encoder)
+    made = choose_head(encoder, head, outputs=outputs, kind=kind, layer=plan.head, seed=seed)
+    body = encoder.copy() if plan.head == encoder.depth else truncate(encoder, plan.head)
+    if body.shares_layers and 0 < len(plan.layers) < plan.head:
+        body = unroll(body)
+    tunable = Tunable(body, made, plan, frozen_dropout=frozen_dropout)
+    if dropout is not None:
+        set_dropout(tunable, dropout)
+    METHODS[plan.method].apply(tunable, plan.options, seed=seed)
+    tunable.to(encoder.device)
+    return tunable.eval()
+
+
+def choose_head(
+    encoder: Encoder, choice: HeadChoice, *, outputs: int, kind: HeadKind, layer: int, seed: int
+) -> FamilyHead | MeanHead:
+    """The family's own head for reading at a layer, or a mean-pooled linear one."""
+    if choice == "family" or getattr(encoder.config, "classifier_pooling", "cls") == "mean":
+        # ModernBERT can be configured so that its own head reads the mean of all tokens.
+        return make_head(encoder, labels=outputs, kind=kind, layer=layer, seed=seed)
+    return make_mean_head(encoder, labels=outputs, kind=kind, seed=seed)
+
+
+def check_plan(plan: Plan, encoder: Encoder) -> None:
+    """Refuse a plan that this encoder cannot follow."""
+    if plan.head > encoder.depth:
+        raise OptionError(f"plan {plan}: {encoder.name} has layers 1..{encoder.depth}")
+    METHODS[plan.method].check(plan.options)
+
+
+def check_recipe(recipe: Recipe, encoder: Encoder) -> None:
+    """Refuse a recipe that this encoder cannot follow."""
+    if recipe.precision == "bfloat16" and not encoder.family.takes_bfloat16:
+        title = encoder.family.title
+        raise OptionError(f"precision bfloat16: transformers' {title} does not run in mixed precision; use float32")
+
+
+def set_dropout(module: nn.Module, probability: float) -> None:
+    """Give every dropout in the module this probability."""
+    for part in module.modules():
+        if isinstance(part, nn.Dropout) or "dropout" in type(part).__name__.lower():
+            part.p = probability  # type: ignore[assignment]
+        for name in ("attention_dropout", "dropout", "out_drop"):
+            if isinstance(getattr(part, name, None), float):
+                setattr(part, name, probability)
+
+
+def as_tuned(tunable: Tunable) -> Encoder:
+    """The tuned encoder with the final norm that was tuned with it, where there is one: training moves the head's."""
+    tunable.eval()
+    encoder, path = tunable.encoder, tunable.encoder.family.final_norm_path
+    if path is None:
+        return encoder
+    head = tunable.head
+    norm = getattr(head.stock.base_model, path) if isinstance(head, FamilyHead) else getattr(head, "final_norm", None)
+    found = encoder.copy()
+    own = find(found.model, path)
+    if own is not None and norm is not None:
+        own.load_state_dict(norm.state_dict())
+    return found

@@ -1,0 +1,165 @@
+"""Where trials run: in this process, or in several on this machine. Results come back to the one that records them.
+
+An executor takes trials and gives them back with their results, in any order. What a trial gives depends on its
+specification alone, so that which executor ran it cannot be told from the results.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import threading
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
+from typing import Any, Protocol
+
+from frostline.errors import OptionError
+from frostline.files import folders
+from frostline.records import TrialResult, TrialSpec
+from frostline.trials.context import Bench, Materials
+
+_ATTEMPTS = 3  # of a trial whose process ended without a result
+Finished = tuple[TrialSpec, TrialResult]
+
+
+class Executor(Protocol):
+    """Runs trials."""
+
+    def run(self, specs: Sequence[TrialSpec]) -> Iterator[Finished]:
+        """The trials with their results, each as soon as it is done."""
+
+    def close(self) -> None:
+        """End what was started for it."""
+
+
+class Here:
+    """Runs trials in this process, one after the other."""
+
+    def __init__(self, bench: Bench) -> None:
+        """Take down what the trials are made from."""
+        self.bench = bench
+
+    def run(self, specs: Sequence[TrialSpec]) -> Iterator[Finished]:
+        """The trials with their results, in the order given."""
+        from frostline.trials.run_trial import run_trial
+
+        for spec in specs:
+            yield spec, run_trial(self.bench, spec)
+
+    def close(self) -> None:
+        """Nothing was started."""
+
+
+class Processes:
+    """Runs trials in several processes of this machine, which stay until it is closed."""
+
+    def __init__(self, materials: Materials, workers: int) -> None:
+        """Take down what the trials are made from.
+
+        Args:
+            materials: handed to every process.
+            workers: how many processes.
+        """
+        if workers < 1:
+            raise OptionError(f"--workers {workers}: must be 1 or more")
+        self.materials, self.workers = materials, workers
+        self._team: list[_Worker] = []
+
+    def run(self, specs: Sequence[TrialSpec]) -> Iterator[Finished]:
+        """The trials with their results, each as soon as it is done."""
+        waiting = deque(specs)
+        attempts: Counter[str] = Counter()
+        while len(self._team) < min(self.workers, len(specs)):
+            self._team.append(_Worker(self.materials))
+        for worker in self._team[: len(specs)]:
+            worker.give(waiting.popleft())
+        while busy := [worker for worker in self._team if worker.spec is not None]:
+            ready = wait([worker.line for worker in busy])
+            for worker in [worker for worker in busy if worker.line in ready]:
+                spec, result = worker.take()
+                if result is None:
+                    attempts[spec.id] += 1
+                    result = worker.replace_process(attempts[spec.id] >= _ATTEMPTS)
+                if result is None:
+                    waiting.appendleft(spec)
+                else:
+                    yield spec, result
+                if waiting:
+                    worker.give(waiting.popleft())
+
+    def close(self) -> None:
+        """End the processes, whatever they are doing."""
+        while self._team:
+            self._team.pop().stop()
+
+
+class _Worker:
+    """A process that runs one trial at a time, and the line to it."""
+
+    def __init__(self, materials: Materials) -> None:
+        self.materials = materials
+        self.spec: TrialSpec | None = None
+        self._start()
+
+    def _start(self) -> None:
+        # A fresh interpreter: a fork of one in which torch has computed hangs.
+        context = multiprocessing.get_context("spawn")
+        self.line, theirs = context.Pipe()
+        self.process: SpawnProcess = context.Process(target=_serve, args=(theirs, self.materials), daemon=True)
+        self.process.start()
+        theirs.close()
+
+    def give(self, spec: TrialSpec) -> None:
+        self.spec = spec
+        with contextlib.suppress(OSError):  # where it has ended, `take` finds that out
+            self.line.send(spec.to_json())
+
+    def take(self) -> tuple[TrialSpec, TrialResult | None]:
+        """What it was given, and the result; None where the process has ended without one."""
+        assert self.spec is not None  # noqa: S101 (asked only while it works on something)
+        spec, self.spec = self.spec, None
+        try:
+            return spec, TrialResult.from_json(self.line.recv())
+        except (EOFError, OSError):
+            return spec, None
+
+    def replace_process(self, is_last: bool) -> TrialResult | None:
+        """Start another process for the one that ended; the result where that has happened too often."""
+        self.process.join()
+        code = self.process.exitcode
+        self.line.close()
+        self._start()
+        if not is_last:
+            return None
+        reason = f"its process ended {_ATTEMPTS} times, the last time with {code}"
+        return TrialResult(status="failed", reason=reason, versions=folders.versions())
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.join()
+        self.line.close()
+
+
+def _serve(line: Connection[Any, Any], materials: Materials) -> None:
+    """Run trials until there are no more, or until the process that asks for them has ended."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    from frostline.trials.run_trial import run_trial
+
+    bench = Bench(materials=materials)
+    while True:
+        try:
+            spec = TrialSpec.from_json(line.recv())
+            line.send(run_trial(bench, spec).to_json())
+        except (EOFError, OSError, KeyboardInterrupt):
+            return
+
+
+def _end_with_parent() -> None:
+    """End this process as soon as the one that started it is gone: nobody would record what it finds."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

@@ -1,0 +1,78 @@
+"""Models of trials that may still be needed, on disk: what was trained, and what was recorded."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+
+from frostline.files.checksums import file_checksum
+from frostline.records import TrialSpec
+from frostline.training.execution import base_of, tunable_for
+from frostline.training.freeze_audit import AuditReport
+from frostline.training.loop import Trained, judge, load_weights, weights_of
+from frostline.training.result import Tuned
+from frostline.training.shared_inputs import Workshop
+
+_WEIGHTS, _OUTPUTS, _ABOUT = "weights.safetensors", "outputs.safetensors", "about.json"
+
+
+def keep_tuned(tuned: Tuned, place: Path) -> None:
+    """Write what was trained, whole or not at all."""
+    from safetensors.torch import save_file
+
+    place.parent.mkdir(parents=True, exist_ok=True)
+    building = Path(tempfile.mkdtemp(dir=place.parent, prefix=".building-"))
+    try:
+        weights = {name: value.cpu().contiguous() for name, value in weights_of(tuned.tunable).items()}
+        save_file(weights, building / _WEIGHTS)
+        save_file({name: value.contiguous() for name, value in tuned.outputs.items()}, building / _OUTPUTS)
+        about = {
+            "history": list(tuned.trained.history),
+            "best": dict(tuned.trained.best),
+            "audit": asdict(tuned.trained.audit),
+            "seconds": dict(tuned.seconds),
+            "training": tuned.trained.seconds,
+            "notes": list(tuned.notes),
+            "learning_rate": tuned.recipe.learning_rate,
+            "checksums": {name: file_checksum(building / name) for name in (_WEIGHTS, _OUTPUTS)},
+        }
+        (building / _ABOUT).write_text(json.dumps(about), encoding="utf-8")
+        shutil.rmtree(place, ignore_errors=True)
+        building.rename(place)
+    finally:
+        shutil.rmtree(building, ignore_errors=True)
+
+
+def load_kept(workshop: Workshop, spec: TrialSpec, place: Path) -> Tuned | None:
+    """The model that was kept and what it said of the rows that it was judged on, or None where none is whole."""
+    from safetensors.torch import load_file
+
+    try:
+        about = json.loads((place / _ABOUT).read_text(encoding="utf-8"))
+        if any(about["checksums"][name] != file_checksum(place / name) for name in (_WEIGHTS, _OUTPUTS)):
+            return None
+        weights, outputs = load_file(place / _WEIGHTS), load_file(place / _OUTPUTS)
+        audit = AuditReport(**about["audit"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    task = workshop.task
+    tunable = tunable_for(workshop, spec.plan, spec.recipe)
+    load_weights(tunable, weights)
+    labels = {name: torch.tensor(task.splits[name].labels) for name in outputs}
+    return Tuned(
+        tunable=tunable,
+        base=base_of(workshop.encoder),
+        plan=spec.plan,
+        recipe=spec.recipe,
+        task=task,
+        trained=Trained(history=tuple(about["history"]), best=about["best"], audit=audit, seconds=about["training"]),
+        metrics={name: judge(found, labels[name], task.metrics, task.kind) for name, found in outputs.items()},
+        outputs=outputs,
+        notes=tuple(about["notes"]),
+        seconds=about["seconds"],
+    )

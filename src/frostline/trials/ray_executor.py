@@ -1,0 +1,136 @@
+"""Trials as Ray tasks, on this machine or on a cluster; results stream back to the one process that records them."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from frostline.errors import OptionError, UserError
+from frostline.files import folders
+from frostline.records import TrialResult, TrialSpec
+from frostline.trials.context import Bench, Materials
+from frostline.trials.executors import Finished
+
+_RETRIES = 3  # of a trial whose worker or node was lost
+_PATIENCE = 10.0  # seconds until a cluster that does not answer is given up
+_BENCHES: dict[str, Bench] = {}  # of a worker process, by study
+
+
+class OnRay:
+    """Runs trials as Ray tasks."""
+
+    def __init__(self, materials: Materials, *, address: str | None = None, cpus: float = 1, gpus: float = 0) -> None:
+        """Connect to a cluster, or start Ray on this machine.
+
+        Args:
+            materials: handed to every node once; encoders are loaded there.
+            address: of the cluster's head, as Ray takes it; None starts Ray here, for this study alone.
+            cpus: of a node that a trial takes.
+            gpus: of a node that a trial takes.
+        """
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        if address is None:
+            # Else Ray takes the address that others reach this machine by, whatever it is told. Read at import.
+            os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+        try:
+            import ray
+        except ImportError:
+            message = "--on ray: Ray is not installed; in a clone: pip install -c constraints.txt '.[ray]'"
+            raise OptionError(message) from None
+        if cpus < 0 or gpus < 0 or cpus + gpus == 0:
+            raise OptionError(
+                f"--cpus-per-trial {cpus:g}, --gpus-per-trial {gpus:g}: a trial needs something to run on"
+            )
+        if address is not None:
+            _host_and_port(address)
+        self.ray = ray
+        # What a trial keeps while it runs would lie on whichever node it is on: one that is lost starts anew.
+        self.device = "cuda" if gpus else materials.device
+        self.materials = replace(materials, folder=None, device=self.device)
+        self.address, self.cpus, self.gpus = address, cpus, gpus
+        self._is_connected = self._was_there = False
+
+    def run(self, specs: Sequence[TrialSpec]) -> Iterator[Finished]:
+        """The trials with their results, each as soon as it is done."""
+        self._connect()
+        task = self.ray.remote(num_cpus=self.cpus, num_gpus=self.gpus, max_retries=_RETRIES)(_run_on_node)
+        waiting = {task.remote(self._shared, self._name, spec.to_json()): spec for spec in specs}
+        while waiting:
+            (done,), _ = self.ray.wait(list(waiting), num_returns=1)
+            spec = waiting.pop(done)
+            yield spec, self._result(done)
+
+    def close(self) -> None:
+        """Leave the cluster, unless the program had joined it before; end Ray where it was started here."""
+        if self._is_connected and not self._was_there:
+            self.ray.shutdown()
+        self._is_connected = False
+
+    def _connect(self) -> None:
+        if self._is_connected:
+            return
+        if self.address is not None:
+            _check_reachable(self.address)
+        options: dict[str, Any] = {"log_to_driver": False, "configure_logging": False, "ignore_reinit_error": True}
+        if self.address is None:
+            options |= {"include_dashboard": False, "_node_ip_address": "127.0.0.1", "num_cpus": os.cpu_count()}
+        self._was_there = bool(self.ray.is_initialized())
+        try:
+            self.ray.init(address=self.address or "local", **options)  # else it joins a cluster that is here already
+        except (ConnectionError, ValueError, RuntimeError) as error:
+            reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+            raise UserError(f"--on {self.address or 'ray'}: Ray cannot be reached ({reason})") from None
+        self._is_connected = True
+        self._check_room()
+        self._shared = self.ray.put(self.materials)
+        self._name = self._shared.hex()
+
+    def _check_room(self) -> None:
+        """Refuse a trial that fits on no node: Ray would wait for a larger one for ever."""
+        nodes = [node["Resources"] for node in self.ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
+        if any(node.get("CPU", 0) >= self.cpus and node.get("GPU", 0) >= self.gpus for node in nodes):
+            return
+        most = {name: max((node.get(name, 0) for node in nodes), default=0) for name in ("CPU", "GPU")}
+        raise UserError(
+            f"--cpus-per-trial {self.cpus:g}, --gpus-per-trial {self.gpus:g}: no node of the cluster has that; the "
+            f"largest has {most['CPU']:g} CPUs, and {most['GPU']:g} GPUs are the most on one"
+        )
+
+    def _result(self, done: Any) -> TrialResult:
+        try:
+            return TrialResult.from_json(self.ray.get(done))
+        except self.ray.exceptions.RayTaskError as error:  # not lost: a node cannot run trials at all
+            cause = str(getattr(error, "cause", error)).strip().splitlines()[0]
+            reason = f"a node could not run it: {cause}"
+        except self.ray.exceptions.RayError as error:
+            # Ray's own account of a lost worker has many lines; its kind says enough.
+            reason = f"lost {_RETRIES + 1} times on the cluster: {type(error).__name__}"
+        return TrialResult(status="failed", reason=reason, versions=folders.versions())
+
+
+def _host_and_port(address: str) -> tuple[str, int]:
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not (host and port.isdigit() and int(port) < 65536):
+        raise OptionError(f"--on {address}: must be ray, or the address of a cluster's head such as 10.0.0.5:6379")
+    return host, int(port)
+
+
+def _check_reachable(address: str) -> None:
+    """Refuse an address at which nobody listens: Ray itself would try for minutes."""
+    try:
+        socket.create_connection(_host_and_port(address), timeout=_PATIENCE).close()
+    except OSError as error:
+        raise UserError(f"--on {address}: no Ray cluster can be reached there ({error.strerror or error})") from None
+
+
+def _run_on_node(materials: Materials, name: str, spec: dict[str, Any]) -> dict[str, Any]:
+    """Run a trial in a worker process, which keeps what it has loaded for the next one."""
+    from frostline.trials.run_trial import run_trial
+
+    if name not in _BENCHES:
+        _BENCHES.clear()  # another study's
+        _BENCHES[name] = Bench(materials=materials)
+    return run_trial(_BENCHES[name], TrialSpec.from_json(spec)).to_json()

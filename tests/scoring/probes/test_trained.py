@@ -1,0 +1,240 @@
+"""Probes trained by gradient descent: paper 3's linear one and paper 1's family head."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+from tests.tiny import CONFIGS, DEPTH, tiny_encoder
+
+from frostline.encoders.heads import make_head
+from frostline.errors import MeasureError, OptionError
+from frostline.scoring.probes.holdout import hold_out
+from frostline.scoring.probes.trained import HeadProbes, LinearProbes, losses, make_targets, train_probes
+from frostline.scoring.score_inputs import Evidence
+from frostline.scoring.scores.probe_head import _head, probe_head
+from frostline.scoring.scores.probe_paper import probe_linear_paper
+
+
+def make_evidence(
+    encoder=None, *, rows: int = 200, classes: int = 2, layers: int = DEPTH + 1, apart: float = 2.0, **changes
+) -> Evidence:
+    """Layers of which only the last but one knows the classes."""
+    source = torch.Generator().manual_seed(0)
+    labels = torch.arange(rows) % classes
+    states = torch.randn(layers, rows, 32, generator=source)
+    states[layers - 2] += apart * torch.randn(classes, 32, generator=source)[labels]
+    evidence = Evidence(
+        states={"mean": states, "all": states},
+        labels=labels,
+        groups=torch.arange(rows),
+        kind="classification",
+        metric="accuracy",
+        pooling="mean",
+        seed=0,
+        encoder=encoder,
+    )
+    return replace(evidence, **changes)
+
+
+# The training they share ---------------------------------------------------------------------------------------------
+
+
+def train(states, labels, judge, **changes):
+    rows = torch.arange(len(labels))
+    given: dict[str, Any] = {"learning_rate": 0.02, "epochs": 6, "batch": 20, "seed": 1}
+    given |= {"fit": rows[:100], "check": rows[100:150], "held": rows[150:]}
+    probes = LinearProbes(len(states), states.shape[2], 2, seed=0)
+    return train_probes(probes, states, labels, judge=judge, **given | changes)
+
+
+def test_layers_trained_together_equal_each_trained_alone():
+    evidence = make_evidence()
+    states, labels = evidence.states["mean"], evidence.labels
+
+    def judge(outputs):
+        return -losses(outputs, labels[100:150]).double()
+
+    together = train(states, labels, judge)
+    for layer in range(len(states)):
+        alone = train(states[layer : layer + 1], labels, judge)
+        torch.testing.assert_close(together[layer], alone[0], atol=1e-6, rtol=0)
+
+
+def test_each_layer_keeps_what_it_said_after_its_own_best_epoch():
+    evidence = make_evidence(layers=2)
+    values = torch.tensor([[1.0, 3.0], [2.0, 1.0], [2.0, 2.0], [0.0, 0.0]], dtype=torch.float64)
+    after = [train(evidence.states["mean"], evidence.labels, lambda o: o.new_ones(2), epochs=1, seed=1)]
+    for epochs in (2, 3, 4):
+        count = iter(range(epochs))
+        after.append(
+            train(
+                evidence.states["mean"],
+                evidence.labels,
+                lambda o, count=count: torch.full((2,), float(next(count))).double(),
+                epochs=epochs,
+            )
+        )
+    steps = iter(values)
+    kept = train(evidence.states["mean"], evidence.labels, lambda outputs: next(steps), epochs=4)
+    assert torch.equal(kept[0], after[1][0])  # the first of two equal epochs
+    assert torch.equal(kept[1], after[0][1])
+
+
+def test_a_layer_that_ran_out_of_patience_stays_as_it_was():
+    evidence = make_evidence(layers=2)
+    values = torch.tensor([[2.0, 1.0], [1.0, 2.0], [1.0, 3.0], [9.0, 4.0], [9.0, 4.0], [9.0, 4.0], [9.0, 5.0]])
+    steps = iter(values.double())
+    seen = []
+
+    def judge(outputs):
+        seen.append(outputs)
+        return next(steps)
+
+    first = train(evidence.states["mean"], evidence.labels, lambda o: torch.ones(2), epochs=1)
+    kept = train(evidence.states["mean"], evidence.labels, judge, epochs=7, patience=2)
+    assert torch.equal(kept[0], first[0])
+    assert len(seen) == 6  # layer 1 was last better in epoch 4
+
+
+def test_targets_know_only_the_rows_to_fit_on():
+    evidence = make_evidence(labels=torch.tensor([5, 2, 5, 2, 8]), groups=torch.arange(5))
+    targets = make_targets(evidence, torch.tensor([0, 1, 2]))
+    assert targets.values.tolist() == [0, 1, 0, 1, -1]  # classes in the order in which they come
+    numbers = replace(evidence, kind="regression", labels=torch.tensor([1.0, 3.0, 1.0, 3.0, 100.0]))
+    targets = make_targets(numbers, torch.arange(4))
+    assert targets.values[:4].tolist() == [-1, 1, -1, 1]
+    assert targets.decoded(targets.values).tolist() == pytest.approx([1, 3, 1, 3, 100])
+
+
+# Paper 3's linear probe ----------------------------------------------------------------------------------------------
+
+
+def test_the_linear_probe_finds_the_layer_that_knows():
+    found = probe_linear_paper(make_evidence(), trials=3, epochs=20, learning_rate=1e-2)
+    assert found.values.argmax() == DEPTH - 1
+    assert found.values[DEPTH - 1] > 0.95
+    assert found.values[:-2].max() < 0.7
+    assert found.deviations is not None
+
+
+def test_the_linear_probe_is_the_mean_of_its_trials():
+    evidence = make_evidence()
+    options = {"epochs": 3, "uncertainty": False}
+    alone = [probe_linear_paper(replace(evidence, seed=seed), trials=1, **options).values for seed in (4, 5, 6)]
+    found = probe_linear_paper(replace(evidence, seed=4), trials=3, **options)
+    torch.testing.assert_close(found.values, torch.stack(alone).mean(0))
+    assert found.deviations is None
+
+
+def test_the_linear_probe_reads_the_mean_of_all_tokens():
+    evidence = make_evidence()
+    other = replace(evidence, states={**evidence.states, "mean": torch.zeros(1)})
+    options = {"trials": 1, "epochs": 2}
+    assert torch.equal(probe_linear_paper(evidence, **options).values, probe_linear_paper(other, **options).values)
+
+
+@pytest.mark.parametrize("probe", [partial(probe_linear_paper, trials=1), probe_head], ids=["linear", "head"])
+def test_values_to_predict_come_back_on_their_own_scale(probe):
+    evidence = make_evidence(tiny_encoder("bert"), kind="regression", metric="r2")
+    source = torch.Generator().manual_seed(1)
+    values = evidence.states["mean"][DEPTH - 1] @ torch.randn(32, generator=source)
+    found = probe(replace(evidence, labels=values * 3 + 50), learning_rate=5e-3, epochs=30)
+    assert found.values[DEPTH - 1] > 0.5
+    assert found.values.argmax() == DEPTH - 1
+
+
+# Paper 1's head ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_the_head_of_every_family_finds_the_layer_that_knows(name):
+    found = probe_head(make_evidence(tiny_encoder(name)), learning_rate=5e-3, epochs=6)
+    assert found.values.dtype == torch.float64
+    assert found.values[DEPTH - 1] > 0.9
+    assert found.values.argmax() == DEPTH - 1
+    assert found.values[: DEPTH - 1].max() < 0.75
+
+
+def test_more_than_two_classes_have_as_many_outputs():
+    evidence = make_evidence(tiny_encoder("bert"), classes=4, rows=400)
+    assert probe_head(evidence, learning_rate=5e-3).values[DEPTH - 1] > 0.9
+
+
+def test_of_several_choices_the_head_takes_the_one_it_prefers():
+    labels = torch.tensor([0, 0, 1, 0]).repeat(100)
+    evidence = make_evidence(tiny_encoder("bert"), rows=400, kind="multiple choice", groups=torch.arange(400) // 4)
+    evidence.states["mean"][DEPTH - 1] += 3.0 * labels[:, None]
+    found = probe_head(replace(evidence, labels=labels), learning_rate=5e-3)
+    assert found.values[DEPTH - 1] == 1.0
+    assert found.values[0] < 0.7
+
+
+def test_the_epoch_is_chosen_on_an_inner_part_unless_the_papers_way_is_asked_for():
+    evidence = make_evidence(tiny_encoder("bert"), apart=0.3)
+    inner, paper = (probe_head(evidence, choose_on=way, uncertainty=False).values for way in ("inner", "held-out"))
+    assert paper.mean() > inner.mean()  # the best of ten on the very rows
+    with pytest.raises(OptionError, match="'test'"):
+        probe_head(evidence, choose_on="test")
+
+
+def test_held_out_rows_do_not_enter_the_fit_or_the_choice():
+    evidence = make_evidence(tiny_encoder("bert"))
+    _, held = hold_out(evidence)
+    changed = replace(evidence, states={"mean": evidence.states["mean"].clone()})
+    changed.states["mean"][:, held[0]] = 100.0
+    one, other = (probe_head(given, epochs=3, uncertainty=False).values for given in (evidence, changed))
+    assert (one - other).abs().max() <= 1 / len(held) + 1e-12
+
+
+def test_a_final_norm_is_applied_once():
+    encoder = tiny_encoder("modernbert")
+    evidence = make_evidence(encoder)
+    states = torch.randn(6, 1, 32, generator=torch.Generator().manual_seed(0))
+    for layer, prepare in ((DEPTH - 1, encoder.finish), (DEPTH, lambda given: given)):
+        ours = _head(encoder, evidence, 2, layer).eval()
+        stock = make_head(encoder, labels=2, layer=layer, seed=0).eval()
+        stock.stock.model.final_norm = torch.nn.Identity()
+        torch.testing.assert_close(ours(states), stock(prepare(states)))
+
+
+def test_heads_read_the_states_of_their_own_layer():
+    encoder = tiny_encoder("bert")
+    heads = HeadProbes([make_head(encoder, labels=2, seed=seed) for seed in (0, 1)]).eval()
+    states = torch.randn(2, 5, 32, generator=torch.Generator().manual_seed(0))
+    outputs = heads(states)
+    assert outputs.shape == (2, 5, 2)
+    torch.testing.assert_close(outputs[1], make_head(encoder, labels=2, seed=1).eval()(states[1][:, None]))
+
+
+def test_without_the_encoder_there_is_no_head():
+    with pytest.raises(MeasureError, match=r"probe\.head needs the encoder"):
+        probe_head(make_evidence())
+
+
+@pytest.mark.parametrize("probe", [probe_linear_paper, probe_head])
+def test_a_seed_fixes_everything_and_the_global_random_state_is_left_alone(probe):
+    encoder = tiny_encoder("bert")
+    evidence = make_evidence(encoder)
+    weights = [parameter.clone() for parameter in encoder.model.parameters()]
+    torch.manual_seed(1)
+    before = torch.get_rng_state()
+    first = probe(evidence, epochs=2)
+    assert torch.equal(torch.get_rng_state(), before)
+    torch.manual_seed(2)
+    second = probe(evidence, epochs=2)
+    assert torch.equal(first.values, second.values)
+    assert torch.equal(first.deviations, second.deviations)
+    assert not torch.equal(first.deviations, probe(replace(evidence, seed=1), epochs=2).deviations)
+    assert all(torch.equal(a, b) for a, b in zip(weights, encoder.model.parameters(), strict=True))
+
+
+@pytest.mark.parametrize("probe", [probe_linear_paper, probe_head])
+def test_states_that_are_not_finite_are_refused(probe):
+    evidence = make_evidence(tiny_encoder("bert"))
+    evidence.states["mean"][1, 3, 2] = float("inf")
+    with pytest.raises(MeasureError, match="layer 1 are not finite"):
+        probe(evidence, epochs=1)

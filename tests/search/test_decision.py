@@ -1,0 +1,240 @@
+"""The choice among plans, with made-up predictions: who is good enough, who is taken, and what is said about it."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from tests.search.race_tools import made_up_proposal
+
+from frostline.records import Plan, Recipe, TrialResult, TrialSpec
+from frostline.search.decision import as_json, decide, given_up
+from frostline.search.limits import Budget
+from frostline.search.successive_halving import Entry, Race, Rung
+from frostline.stats.intervals import Difference, compare
+from frostline.tasks import Split, Task
+from frostline.tasks.metrics import METRICS
+
+DEPTH = 6
+
+
+def task_of(rows, *, groups=None, metric="accuracy"):
+    """A task whose validation rows are all of class 1, or have the value 1."""
+    is_number = METRICS[metric].kinds == ("regression",)
+    split = Split(
+        texts=("ice",) * rows,
+        labels=((1.0,) if is_number else (1,)) * rows,
+        rows=tuple(range(1, rows + 1)),
+        groups=groups,
+    )
+    return Task(
+        name="made up", kind="regression" if is_number else "classification",
+        label_names=() if is_number else ("no", "yes"), train=split, validation=split, test=None,
+        metrics=(metric,), source="a test",
+    )  # fmt: skip
+
+
+def entry(plan, predictions, *, metric="accuracy", because="", **cost):
+    """A plan that said this of the validation rows."""
+    plan = Plan(layers=plan.layers, head=plan.head, embeddings=plan.embeddings, method=plan.method, because=because)
+    found = METRICS[metric]([1] * len(predictions), list(predictions))
+    spec = TrialSpec(
+        encoder={"name": "tiny", "revision": "1"},
+        task={"name": "made up", "fingerprint": "1", "metrics": metric},
+        plan=plan,
+        recipe=Recipe(learning_rate=1e-3),
+    )
+    return Entry(
+        proposal=made_up_proposal(plan, "a strategy", **cost),
+        rung=Rung(number=1, train_rows=100, epochs=3, share=1.0),
+        spec=spec,
+        result=TrialResult(
+            status="done", metrics={"validation": {metric: found}}, predictions={"validation": tuple(predictions)}
+        ),
+        value=found if METRICS[metric].higher_is_better else -found,
+        seconds=1.0,
+    )
+
+
+def wrong_at(rows, *places):
+    """Predictions that are right but for these places."""
+    return [0 if row in places else 1 for row in range(rows)]
+
+
+def decided(entries, budget=None, *, task=None):
+    """The decision, with entries in the order in which a race gives them."""
+    ranked = sorted(entries, key=lambda one: (-one.value, one.proposal.cost.price))
+    race = Race(rungs=(tuple(ranked),), baselines={}, failed=(), notes=())
+    rows = len(ranked[0].result.predictions["validation"])
+    return decide(race, task or task_of(rows), budget or Budget(), depth=DEPTH)
+
+
+FULL, TOP, SHORT, HEAD = Plan.full(DEPTH), Plan.span(5, 6, 6), Plan.span(2, 3, 3), Plan(layers=(), head=6)
+ROWS = 1000
+
+
+def many_rows():
+    """Four plans on many rows: the best, two that are as good as it, and one that is far behind."""
+    return {
+        "full": entry(FULL, wrong_at(ROWS, *range(100)), price=100, stored=900, latency=1.0, trainable=90_000),
+        "top": entry(TOP, wrong_at(ROWS, *range(101)), price=20, stored=900, latency=1.0, because="it is high up"),
+        "short": entry(SHORT, wrong_at(ROWS, *range(102)), price=30, stored=500, latency=0.5),
+        "head": entry(HEAD, wrong_at(ROWS, *range(300)), price=1, stored=400, latency=0.4),
+    }
+
+
+def test_the_cheapest_plan_that_is_shown_to_be_good_enough_is_taken():
+    entries = many_rows()
+    found = decided(entries.values())
+    assert found.chosen is entries["top"]
+    assert found.best is entries["full"]
+    assert set(found.good_enough) == {entries[name].spec.id for name in ("full", "top", "short")}
+    gap = found.against_best[entries["head"].spec.id]
+    assert gap.value == pytest.approx(-20.0)
+    assert gap.high < -15
+
+
+def test_why_a_cheaper_plan_was_taken_is_said_with_the_numbers():
+    why = decided(many_rows().values()).why
+    assert why[0] == (
+        "(5, 6, 6): layers 5 and 6 of 6 and the head were trained; the embeddings and layers 1 to 4 stayed as "
+        "pretrained; the head reads layer 6."
+    )
+    assert why[1] == "Proposed by a strategy: it is high up."
+    assert re.fullmatch(
+        r"It is the cheapest to tune of the 3 plans that are shown to be within 1 point of the best one, "
+        r"\(1, 6, 6\) full: -0\.1 \(-0\.\d to [+-]0\.0\) points of accuracy on 1,000 validation rows\.",
+        why[2],
+    )
+
+
+@pytest.mark.parametrize(("goal", "expected"), [("cheapest", "top"), ("smallest", "short"), ("fastest", "short")])
+def test_the_goal_says_what_is_wanted_of_plans_that_are_good_enough(goal, expected):
+    entries = many_rows()
+    assert decided(entries.values(), Budget(goal=goal)).chosen is entries[expected]
+
+
+def test_who_wants_the_best_gets_it_whatever_it_costs():
+    entries = many_rows()
+    found = decided(entries.values(), Budget(goal="best"))
+    assert found.chosen is found.best is entries["full"]
+    assert found.why[-1] == "It is the best of 4 plans on validation."
+
+
+def test_a_wider_margin_lets_more_plans_in():
+    entries = many_rows()
+    assert decided(entries.values(), Budget(margin=30)).chosen is entries["head"]
+
+
+def test_with_no_margin_only_the_best_is_good_enough():
+    entries = many_rows()
+    found = decided(entries.values(), Budget(margin=0))
+    assert found.chosen is entries["full"]
+    assert found.good_enough == (entries["full"].spec.id,)
+
+
+def test_of_plans_that_say_the_same_the_cheapest_counts_as_the_best_also_with_no_margin():
+    dear = entry(FULL, wrong_at(50, 1, 2), price=100)
+    cheap = entry(TOP, wrong_at(50, 1, 2), price=10)
+    for margin in (0, 1):
+        found = decided([dear, cheap], Budget(margin=margin))
+        assert found.chosen is found.best is cheap
+        assert found.against_best[dear.spec.id] == Difference(value=0.0, low=0.0, high=0.0)
+
+
+def test_of_equally_cheap_plans_that_are_good_enough_the_better_one_is_taken():
+    best = entry(FULL, wrong_at(ROWS, *range(100)), price=100)
+    better = entry(TOP, wrong_at(ROWS, *range(101)), price=10)
+    worse = entry(SHORT, wrong_at(ROWS, *range(102)), price=10)
+    assert decided([best, worse, better]).chosen is better
+
+
+def test_a_difference_that_few_rows_cannot_rule_out_leaves_the_best_plan_and_says_that_rows_are_missing():
+    best = entry(FULL, wrong_at(20, 1), price=100)
+    cheap = entry(TOP, wrong_at(20, 1, 2), price=10)
+    found = decided([best, cheap])
+    assert found.chosen is best
+    assert found.good_enough == (best.spec.id,)
+    assert found.why[-1] == (
+        "It is the best on validation; 20 rows are too few to show that any plan that takes less arithmetic "
+        "to tune is within 1 point of it, so "
+        "it is taken. More validation rows, or a larger --margin, may show one."
+    )
+
+
+def test_where_every_cheaper_plan_is_shown_to_be_worse_rows_are_not_said_to_be_missing():
+    best = entry(FULL, wrong_at(ROWS, *range(100)), price=100)
+    far_behind = entry(HEAD, wrong_at(ROWS, *range(300)), price=1)
+    found = decided([best, far_behind])
+    assert found.chosen is best
+    assert found.why[-1] == (
+        "It is the best on validation; every plan that takes less arithmetic to tune is shown to be more than 1 point "
+        "worse."
+    )
+
+
+def test_where_the_best_is_the_cheapest_no_cheaper_one_is_spoken_of():
+    best = entry(TOP, wrong_at(20, 1), price=10)
+    dear = entry(FULL, wrong_at(20, 1, 2, 3), price=100)
+    for entries in ([best, dear], [best]):
+        found = decided(entries)
+        assert found.chosen is best
+        assert found.why[-1] == "It is the best on validation, and the cheapest to tune of those that are good enough."
+
+
+def test_rows_that_belong_together_are_not_counted_as_so_many_pieces_of_evidence():
+    """Five groups of 200 rows: one group's difference is no proof, where 1,000 rows alone would have been one."""
+    best = entry(FULL, wrong_at(ROWS), price=100)
+    cheap = entry(TOP, wrong_at(ROWS, 0, 1, 2, 3), price=10)  # all in the first group
+    assert decided([best, cheap]).chosen is cheap
+    grouped = task_of(ROWS, groups=tuple(f"group {row // 200}" for row in range(ROWS)))
+    assert decided([best, cheap], task=grouped).chosen is best
+
+
+def test_an_error_that_is_larger_by_less_than_the_margin_is_good_enough(monkeypatch):
+    monkeypatch.setitem(compare.__kwdefaults__, "draws", 50)  # every draw of these gives the same
+    best = entry(FULL, [1.1] * 50, metric="mse", price=100)  # 0.01
+    cheap = entry(TOP, [1.12] * 50, metric="mse", price=10)  # 0.0144
+    worse = entry(HEAD, [1.2] * 50, metric="mse", price=1)  # 0.04
+    found = decided([best, cheap, worse], Budget(margin=0.01), task=task_of(50, metric="mse"))
+    assert found.chosen is cheap
+    assert found.against_best[worse.spec.id].value == pytest.approx(-0.03)  # in its own units, and worse is below 0
+    assert "within 0.01 of the best one" in found.why[-1]
+
+
+def test_nothing_is_given_up_of_a_metric_in_units_of_its_own_unless_the_user_says_how_much(monkeypatch):
+    monkeypatch.setitem(compare.__kwdefaults__, "draws", 50)
+    best, cheap = entry(FULL, [1.1] * 50, metric="mse", price=100), entry(TOP, [1.12] * 50, metric="mse", price=10)
+    assert decided([best, cheap], task=task_of(50, metric="mse")).chosen is best
+
+
+def test_the_decision_is_plain_json():
+    entries = many_rows()
+    found = json.loads(json.dumps(as_json(decided(entries.values())), allow_nan=False))
+    assert found["chosen"] == entries["top"].spec.id
+    assert found["best"] == entries["full"].spec.id
+    assert found["against_best"][found["best"]] == {"points": 0.0, "low": 0.0, "high": 0.0}
+    assert len(found["good_enough"]) == 3
+    assert len(found["why"]) == 3
+
+
+# What is given up ----------------------------------------------------------------------------------------------------
+
+
+def test_what_a_choice_costs_and_saves_is_one_sentence():
+    entries = many_rows()
+    gap = METRICS["accuracy"].said(Difference(value=-0.25, low=-1.0, high=0.5), "test")
+    assert given_up(entries["short"], entries["full"], "full fine-tuning", gap) == (
+        "against full fine-tuning (1, 6, 6): -0.2 (-1.0 to +0.5) points of test accuracy; tuning takes 30% of its "
+        "arithmetic and took 1.0 s in place of 1.0 s, 1,000 parameters train in place of 90,000, a prediction takes "
+        "50% of its time"
+    )
+
+
+def test_without_a_difference_nothing_is_said_about_quality():
+    entries = many_rows()
+    assert given_up(entries["full"], entries["head"], "the head only", "") == (
+        "against the head only (layers none, head 6): tuning takes 100.0 times its arithmetic and took 1.0 s in "
+        "place of 1.0 s, 90,000 parameters train in place of 1,000, a prediction takes 2.5 times its time"
+    )
