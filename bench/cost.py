@@ -28,12 +28,13 @@ import torch
 import transformers
 from transformers import BertConfig, BertModel
 
-from frostline.costs.cost import Cost, Costs
+from frostline.costs.cost import Costs
 from frostline.costs.timing import calibrate
+from frostline.costs.workload import workload
 from frostline.encoders.encoder import Encoder
 from frostline.encoders.loading import load_encoder
 from frostline.records import Plan, Recipe
-from frostline.search.planning import workload
+from frostline.records.cost import Cost
 from frostline.tasks import Split, Task, load_task
 from frostline.tasks.splits import sample
 from frostline.training.execution import Settings, execute

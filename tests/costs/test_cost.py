@@ -12,14 +12,17 @@ import transformers
 from tests.tiny import ALL_CONFIGS, CONFIGS, DEPTH, tiny_encoder
 from tests.training.tuning_tools import many_tokens
 
-from frostline.costs.cost import Cost, Costs, Workload
+from frostline.costs.cost import Costs
+from frostline.costs.workload import Workload
 from frostline.plans.methods import METHODS
-from frostline.prediction.export import _folded, is_stock
+from frostline.prediction.export import _folded
 from frostline.records import Plan, Recipe
+from frostline.records.cost import Cost
 from frostline.states.cache import open_states
 from frostline.training.dataset import frozen_at
 from frostline.training.freeze_audit import count_kept
 from frostline.training.model import make_tunable
+from frostline.training.stock import is_stock
 
 TRAIN, OTHERS = many_tokens(40), many_tokens(15, seed=1)
 LOAD = Workload(train=TRAIN.lengths, others=OTHERS.lengths, outputs=3)

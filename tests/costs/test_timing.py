@@ -12,8 +12,9 @@ from tests.tiny import CONFIGS, tiny_encoder
 from tests.training.tuning_tools import many_tokens
 
 from frostline.costs import timing as calibration
-from frostline.costs.cost import Costs, Workload
+from frostline.costs.cost import Costs
 from frostline.costs.timing import Speed, _fit, calibrate
+from frostline.costs.workload import Workload
 from frostline.records import Plan, Recipe
 from frostline.training.freeze_audit import digests
 

@@ -16,12 +16,13 @@ from frostline.encoders.encoder import Encoder
 from frostline.encoders.loading import load_encoder
 from frostline.errors import EncoderError, OptionError, UserError
 from frostline.plans.methods import METHODS
-from frostline.prediction.export import is_stock, load_tuned, save
+from frostline.prediction.export import load_tuned, save
 from frostline.prediction.loading import OWN_FILE, OWN_WEIGHTS, Predictor
 from frostline.records import Plan, Recipe
 from frostline.tasks import Split, Task
 from frostline.tasks.unlabelled import rows_of
 from frostline.training.execution import tune
+from frostline.training.stock import is_stock
 
 TEXTS = ["ice and snow", "sun", "a long hot day of heat in July at noon", "hail"]
 PIECES = [

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from tests.tiny import tiny_model, tiny_tokenizer
 
-from frostline.costs.cost import Cost
 from frostline.costs.timing import Speed
 from frostline.encoders.loading import quiet_transformers
 from frostline.records import Plan
+from frostline.records.cost import Cost
 from frostline.search import planning
 from frostline.search import run as running
 from frostline.search.proposals import Proposal

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from frostline.costs.cost import Cost
 from frostline.errors import OptionError
 from frostline.records import Plan
+from frostline.records.cost import Cost
 from frostline.search.limits import GOALS, Budget, bargains, fitting_time, race_seconds, within
 from frostline.search.proposals import Proposal
 

@@ -10,12 +10,14 @@ import pytest
 from tests.tiny import CONFIGS, DEPTH
 from tests.training.tuning_tools import many_tokens
 
-from frostline.costs.cost import Cost, Costs, Workload
+from frostline.costs.cost import Costs
+from frostline.costs.workload import Workload
 from frostline.errors import OptionError
 from frostline.plans.learning_rates import typical_rate
 from frostline.plans.methods import METHODS
 from frostline.plans.strategies import STRATEGIES
 from frostline.records import LayerScore, LayerScores, Plan, Recipe
+from frostline.records.cost import Cost
 from frostline.search.proposals import PROBE, propose
 
 CONTROLS = {"random-k", "fisher-bottom-k"}

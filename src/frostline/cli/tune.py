@@ -303,8 +303,8 @@ def _word(value: Any) -> str:
 
 
 def _show(tuned: Tuned, said: set[str]) -> None:
-    from frostline.prediction.export import is_stock
     from frostline.prediction.model_card import how_to_load
+    from frostline.training.stock import is_stock
 
     console = screen.out()
     console.print(f"audit: {tuned.trained.audit}\n", markup=False)

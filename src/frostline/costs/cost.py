@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from operator import add
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from frostline.costs.flops import Counter, Shape, Work, shape_of, weightless_encoder
-from frostline.encoders.tokens import Ints
+from frostline.costs.workload import Workload
+from frostline.kernels.batch_layout import Ints
 from frostline.plans.methods import METHODS
-from frostline.prediction.export import is_stock
 from frostline.records import Plan, Recipe
+from frostline.records.cost import Cost
 from frostline.training.dataset import frozen_at
 from frostline.training.freeze_audit import count_kept
 from frostline.training.loop import order_of_rows
 from frostline.training.model import Tunable, make_tunable
+from frostline.training.stock import is_stock
 
 if TYPE_CHECKING:
     from frostline.costs.timing import Speed
     from frostline.encoders.families._family import Config
-    from frostline.encoders.heads import HeadKind
 
 _BATCHES_LOOKED_AT = 200  # of an epoch; the others are taken to be like them
 _FLOAT = 4  # bytes
@@ -31,87 +32,6 @@ _TOKENS_PER_PASS = 4096  # of a batch where nothing is trained
 _LIBRARIES = 30_000_000  # bytes of code and tables that are read when first used
 _VOCABULARY_ENTRY = 500  # bytes in a tokenizer
 _TOKEN = 16  # bytes: number and type
-
-
-@dataclass(frozen=True, kw_only=True)
-class Workload:
-    """The texts that a plan is to be tuned on, as far as costs depend on them.
-
-    Args:
-        train: tokens of each training text.
-        others: tokens of each text of the other splits.
-        outputs: classes, or 1.
-        kind: of task.
-        texts_per_row: more than one for multiple choice.
-    """
-
-    train: Ints
-    others: Ints
-    outputs: int
-    kind: HeadKind = "classification"
-    texts_per_row: float = 1.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Cost:
-    """What a plan costs.
-
-    Args:
-        total: parameters that are kept, the head included.
-        trainable: parameters that train.
-        stored: numbers in the saved model; where it needs Frostline, only what trained is saved.
-        stock: whether transformers alone can load it.
-        layers: layers that are kept.
-        forward_per_token: operations of a training step's forward pass per token, from the frozen states on.
-        backward_per_token: operations of its backward pass per token.
-        frozen_flops: operations of computing the frozen states once.
-        epoch_flops: operations of an epoch with the cache.
-        epoch_flops_uncached: operations of an epoch in which frozen states are computed again.
-        steps: steps of an epoch.
-        epochs: how many there are.
-        cache: bytes of frozen states on disk.
-        memory: bytes of memory at most, over what the program takes after its start.
-        latency: time of a prediction, as a share of the whole encoder's.
-        seconds: of tuning and judging it all, or None where the machine's speed is not known.
-        low: the least that is likely.
-        high: the most that is likely.
-    """
-
-    total: int
-    trainable: int
-    stored: int
-    stock: bool
-    layers: int
-    forward_per_token: float
-    backward_per_token: float
-    frozen_flops: float
-    epoch_flops: float
-    epoch_flops_uncached: float
-    steps: int
-    epochs: float
-    cache: int
-    memory: int
-    latency: float
-    seconds: float | None = None
-    low: float | None = None
-    high: float | None = None
-
-    @property
-    def price(self) -> float:
-        """What plans are ranked by: the arithmetic of tuning them, frozen states and all epochs.
-
-        Seconds would do, but differ from one timing to the next, and a race should not.
-        """
-        return self.frozen_flops + self.epochs * self.epoch_flops
-
-    @property
-    def size(self) -> int:
-        """Numbers that a prediction needs: of a model that is no stock one, the encoder's own too."""
-        return self.stored if self.stock else self.total
-
-    def to_json(self) -> dict[str, Any]:
-        """The cost as plain JSON values."""
-        return asdict(self)
 
 
 class Costs:

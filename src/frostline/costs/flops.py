@@ -23,8 +23,7 @@ from torch.utils.flop_counter import flop_registry
 
 from frostline.encoders.encoder import Encoder
 from frostline.encoders.surgery import skip, truncate
-from frostline.encoders.tokens import Ints
-from frostline.kernels.batch_layout import Layout, group_sizes
+from frostline.kernels.batch_layout import Ints, Layout, group_sizes
 from frostline.kernels.dropout import Noise
 from frostline.plans.methods import METHODS
 from frostline.records import Plan

@@ -16,16 +16,16 @@ import numpy as np
 import torch
 
 from frostline.costs.flops import Work, shape_of
-from frostline.encoders.tokens import Ints
-from frostline.kernels.batch_layout import Layout
+from frostline.kernels.batch_layout import Ints, Layout
 from frostline.kernels.dropout import Noise
 from frostline.records import Plan, Recipe
 from frostline.training.loop import loss_of, make_optimizer
 from frostline.training.model import Tunable, make_tunable
 
 if TYPE_CHECKING:
-    from frostline.costs.cost import Cost, Costs
+    from frostline.costs.cost import Costs
     from frostline.encoders.encoder import Encoder
+    from frostline.records.cost import Cost
 
 _STEPS = 3  # timed per plan
 _PARTS = 4  # of a step; as many or fewer plans always fit

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from frostline.errors import DataError, EncoderError
+from frostline.kernels.batch_layout import Ints
 
-Ints = npt.NDArray[np.int64]
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 

@@ -14,9 +14,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from frostline.encoders.families._family import LayerParts
 from frostline.kernels.batch_layout import Group, Layout
 from frostline.kernels.dropout import Noise, drop
+from frostline.kernels.layer_parts import LayerParts
 
 Bias = Callable[[int], Tensor | None]
 

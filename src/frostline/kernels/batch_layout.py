@@ -13,10 +13,11 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from frostline.encoders.tokens import Ints
+Ints = npt.NDArray[np.int64]
 
 # A group costs a fixed overhead and saves padding; below this share of padding, splitting it further does not pay.
 _ACCEPTED_PADDING = 0.10

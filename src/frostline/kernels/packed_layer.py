@@ -11,10 +11,10 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from frostline.encoders.families._family import LayerParts
 from frostline.kernels.attention import attend, attend_at_first
 from frostline.kernels.batch_layout import Layout
 from frostline.kernels.dropout import Noise, drop
+from frostline.kernels.layer_parts import LayerParts
 
 Bias = Callable[[int], Tensor | None]
 

@@ -18,7 +18,6 @@ from torch import Tensor
 from frostline.encoders.families._family import Config, Model
 from frostline.encoders.heads import FamilyHead
 from frostline.encoders.loading import quiet_transformers
-from frostline.errors import OptionError
 from frostline.files import folders
 from frostline.plans.methods import METHODS
 from frostline.prediction.loading import MODEL, OWN_FILE, OWN_WEIGHTS
@@ -27,6 +26,7 @@ from frostline.prediction.model_card import write_card
 from frostline.prediction.rows import in_words
 from frostline.records import FORMAT_VERSION
 from frostline.training.model import Tunable
+from frostline.training.stock import check_base, is_stock
 
 if TYPE_CHECKING:
     from frostline.training.result import Tuned
@@ -82,32 +82,6 @@ def _fill(building: Path, tuned: Tuned, files: Mapping[str, Any], moved: Iterabl
     for path in moved:
         path.replace(building / path.name)
     folders.write(building, kind=kind, files=written, made_with={"seed": tuned.recipe.seed})
-
-
-def is_stock(tunable: Tunable) -> bool:
-    """Whether transformers alone can load the model and computes the same."""
-    return METHODS[tunable.plan.method].is_stock and isinstance(tunable.head, FamilyHead) and tunable.encoder.is_stock
-
-
-def why_not_stock(tunable: Tunable) -> str | None:
-    """What keeps the model from being a stock one, in a sentence, or None."""
-    if is_stock(tunable):
-        return None
-    if not METHODS[tunable.plan.method].is_stock:
-        reason = f"transformers has no class for the method {tunable.plan.method}"
-    elif not isinstance(tunable.head, FamilyHead):
-        reason = f"transformers has no mean-pooled head for {tunable.encoder.family.title} configured like this one"
-    else:
-        reason = "transformers cannot have the layers in this order"
-    return f"{reason}: the saved model is loaded with Frostline, and needs the encoder that it was tuned from"
-
-
-def check_base(tunable: Tunable, base: Mapping[str, Any]) -> None:
-    """Refuse to save a model that could not be loaded again: no stock one, on an encoder that is in no files."""
-    if (reason := why_not_stock(tunable)) and (not base["folder"] or "+" in str(base["revision"])):
-        raise OptionError(
-            f"{reason}; {base['name']} is in memory only or has been changed: save it first and tune what was saved"
-        )
 
 
 def save_model(tuned: Tuned, folder: Path) -> None:

@@ -7,9 +7,10 @@ from dataclasses import asdict, dataclass, replace
 from math import ceil, floor, isfinite, log10
 from typing import Any, Literal
 
-from frostline.costs.cost import Cost, Costs
+from frostline.costs.cost import Costs
 from frostline.errors import OptionError
 from frostline.records import Plan
+from frostline.records.cost import Cost
 from frostline.search.proposals import Proposal
 from frostline.tasks.metrics import TaskMetric
 

@@ -7,14 +7,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
-from frostline.costs.cost import Cost, Costs, Workload
+from frostline.costs.cost import Costs
 from frostline.costs.timing import calibrate
+from frostline.costs.workload import workload
 from frostline.encoders.encoder import Encoder
 from frostline.encoders.loading import load_encoder
 from frostline.records import FORMAT_VERSION, LayerScores, Recipe
+from frostline.records.cost import Cost
 from frostline.records.table import Table, table_of
 from frostline.scoring.measurement import measure
 from frostline.scoring.scores import LAYER_SCORES
@@ -162,20 +163,6 @@ def measure_for_plans(encoder: Encoder, task: Task, recipe: Recipe, *, report: R
         max_length=recipe.max_length,
         seed=recipe.seed,
         progress=report,
-    )
-
-
-def workload(workshop: Workshop) -> Workload:
-    """The texts of a workshop's task that are seen before the choice, as far as costs depend on them."""
-    task = workshop.task
-    train, offsets = workshop.tokens("train")
-    others = train.lengths[:0] if task.validation is None else workshop.tokens("validation")[0].lengths
-    return Workload(
-        train=train.lengths,
-        others=np.asarray(others),
-        outputs=len(task.label_names) if task.kind == "classification" else 1,
-        kind=task.kind,
-        texts_per_row=1.0 if offsets is None else len(train) / (len(offsets) - 1),
     )
 
 

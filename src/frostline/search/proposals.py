@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from frostline.costs.cost import Cost
 from frostline.errors import OptionError
 from frostline.options import as_word
 from frostline.plans.learning_rates import typical_epochs
 from frostline.plans.methods import METHODS
 from frostline.plans.strategies import STRATEGIES
 from frostline.records import LayerScores, Plan
+from frostline.records.cost import Cost
 
 if TYPE_CHECKING:
     from frostline.costs.cost import Costs

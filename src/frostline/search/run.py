@@ -20,6 +20,7 @@ import torch
 
 from frostline.costs.cost import Costs
 from frostline.costs.timing import Speed, calibrate
+from frostline.costs.workload import workload
 from frostline.encoders.encoder import Encoder
 from frostline.encoders.loading import load_encoder
 from frostline.errors import DataError, OptionError, UserError
@@ -29,7 +30,7 @@ from frostline.records import LayerScores, Recipe
 from frostline.report import write_report
 from frostline.search.decision import Decision, decide
 from frostline.search.limits import Budget, check_limits, fitting_time
-from frostline.search.planning import measure_for_plans, plans_within, task_or_example, workload
+from frostline.search.planning import measure_for_plans, plans_within, task_or_example
 from frostline.search.run_result import Judged, Run
 from frostline.search.successive_halving import Entry, Race, Tell, race
 from frostline.stats.intervals import compare, interval

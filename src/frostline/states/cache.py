@@ -31,7 +31,8 @@ from frostline.states.frozen import DType, FrozenStates, compute, rounded
 
 if TYPE_CHECKING:
     from frostline.encoders.encoder import Encoder
-    from frostline.encoders.tokens import Ints, Tokens
+    from frostline.encoders.tokens import Tokens
+    from frostline.kernels.batch_layout import Ints
 
 Progress = Callable[[int, int], None]  # texts done, texts in all
 

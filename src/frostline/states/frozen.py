@@ -12,7 +12,8 @@ from torch import Tensor
 
 if TYPE_CHECKING:
     from frostline.encoders.encoder import Encoder
-    from frostline.encoders.tokens import Ints, Tokens
+    from frostline.encoders.tokens import Tokens
+    from frostline.kernels.batch_layout import Ints
 
 DType = Literal["float16", "float32"]
 

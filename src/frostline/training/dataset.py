@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from frostline.encoders.encoder import Encoder
-from frostline.encoders.tokens import Ints, Tokens
-from frostline.kernels.batch_layout import Layout
+from frostline.encoders.tokens import Tokens
+from frostline.kernels.batch_layout import Ints, Layout
 from frostline.kernels.dropout import Noise
 from frostline.states.frozen import FrozenStates
 from frostline.tasks import Split

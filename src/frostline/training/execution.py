@@ -22,7 +22,7 @@ from frostline.files import folders
 from frostline.plans.learning_rates import paper_rates
 from frostline.plans.methods import METHODS
 from frostline.plans.parsing import check_words, read_plan
-from frostline.prediction.export import check_base, save, why_not_stock
+from frostline.prediction.export import save
 from frostline.records import LayerScores, Plan, Recipe
 from frostline.tasks import Task, load_task
 from frostline.tasks.metrics import METRICS
@@ -33,6 +33,7 @@ from frostline.training.loop import Report, Trained, Weights, judge, load_weight
 from frostline.training.model import Tunable, check_plan, check_recipe, make_tunable
 from frostline.training.result import Tuned
 from frostline.training.shared_inputs import Workshop
+from frostline.training.stock import check_base, why_not_stock
 
 
 def tune(

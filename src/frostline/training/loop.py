@@ -20,8 +20,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from frostline.encoders.head_stack import HeadStack
-from frostline.encoders.tokens import Ints
 from frostline.errors import TuneError
+from frostline.kernels.batch_layout import Ints
 from frostline.kernels.dropout import Noise
 from frostline.records import Recipe
 from frostline.tasks.metrics import METRICS

@@ -10,7 +10,8 @@ import numpy as np
 import torch
 
 from frostline.encoders.encoder import Encoder
-from frostline.encoders.tokens import Ints, Tokens
+from frostline.encoders.tokens import Tokens
+from frostline.kernels.batch_layout import Ints
 from frostline.states.cache import open_together
 from frostline.states.frozen import DType, FrozenStates
 from frostline.tasks import Task

@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
-from frostline.costs.cost import Cost, Costs
+from frostline.costs.cost import Costs
 from frostline.costs.timing import Speed, calibrate
+from frostline.costs.workload import workload
 from frostline.encoders.encoder import Encoder
 from frostline.records import Recipe, TrialSpec
-from frostline.search.planning import workload
+from frostline.records.cost import Cost
 from frostline.tasks import Task
 from frostline.training.execution import use_threads
 from frostline.training.shared_inputs import Workshop

@@ -4,42 +4,17 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
 from frostline.encoders.families._prefix_attention import with_prefix_attention
+from frostline.kernels.layer_parts import LayerParts
 
 # Hugging Face models and configurations carry no useful types.
 Model = Any
 Config = Any
-
-
-@dataclass(frozen=True, kw_only=True)
-class LayerParts:
-    """The pieces of one post-norm layer, for running it on unpadded tokens.
-
-    output = output_norm(x + drop(down(act(up(x))))), where x = attention_norm(input + drop(project(attention(input)))).
-    """
-
-    query: nn.Module
-    key: nn.Module
-    value: nn.Module
-    project: nn.Module
-    attention_norm: nn.Module
-    up: nn.Module
-    activation: Any
-    down: nn.Module
-    output_norm: nn.Module
-    heads: int
-    attention_dropout: float
-    project_dropout: float
-    down_dropout: float
-    attention_adapter: nn.Module | None = None  # applied to what attention adds to the input
-    output_adapter: nn.Module | None = None  # applied to what the feed-forward part adds
-    prefix: nn.Module | None = None  # gives more keys and values, (count, width) each
 
 
 class Family:

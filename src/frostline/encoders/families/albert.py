@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from frostline.encoders.families import FAMILIES
-from frostline.encoders.families._family import Config, Family, LayerParts, Model
+from frostline.encoders.families._family import Config, Family, Model
+from frostline.kernels.layer_parts import LayerParts
 
 
 class Albert(Family):

@@ -7,7 +7,8 @@ from typing import Any, cast
 from torch import Tensor
 
 from frostline.encoders.families import FAMILIES
-from frostline.encoders.families._family import Config, Family, LayerParts, Model
+from frostline.encoders.families._family import Config, Family, Model
+from frostline.kernels.layer_parts import LayerParts
 
 
 class DistilBert(Family):

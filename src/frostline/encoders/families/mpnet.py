@@ -9,15 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from frostline.encoders.families import FAMILIES
-from frostline.encoders.families._family import (
-    Config,
-    Family,
-    LayerParts,
-    Model,
-    additive_mask,
-    positions_after_padding_index,
-)
+from frostline.encoders.families._family import Config, Family, Model, additive_mask, positions_after_padding_index
 from frostline.encoders.families._prefix_attention import gather
+from frostline.kernels.layer_parts import LayerParts
 
 _PADDING_INDEX = 1  # fixed in the stock code, whatever the configuration says
 

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from frostline.encoders.tokens import Ints
+from frostline.kernels.batch_layout import Ints
 
 
 class Spans:

@@ -23,8 +23,8 @@ from torch import Tensor, nn
 
 from frostline.encoders.encoder import Encoder, unroll
 from frostline.encoders.parameter_groups import Named
-from frostline.encoders.tokens import Ints, Tokens
-from frostline.kernels.batch_layout import Layout
+from frostline.encoders.tokens import Tokens
+from frostline.kernels.batch_layout import Ints, Layout
 from frostline.scoring.fisher.spans import Spans
 
 # (heads, directions, tokens, width): what to follow back from the last layer's output for the texts of a batch,

@@ -6,15 +6,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
-from frostline.costs.cost import Cost, Costs
+from frostline.costs.cost import Costs
+from frostline.costs.workload import workload
 from frostline.encoders.encoder import Encoder
 from frostline.errors import OptionError, did_you_mean
 from frostline.plans.learning_rates import paper_rates, typical_rate
 from frostline.plans.methods import METHODS
 from frostline.plans.strategies import STRATEGIES, best_layer
 from frostline.records import Plan
+from frostline.records.cost import Cost
 from frostline.records.table import Cell, Table, table_of
-from frostline.search.planning import workload
 from frostline.studies import Ask, Measured, Point, study
 from frostline.studies._comparisons import pairs_table
 from frostline.studies._limits import at_least

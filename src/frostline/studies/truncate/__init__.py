@@ -12,7 +12,7 @@ from torch import Tensor
 
 from frostline.encoders.encoder import Encoder
 from frostline.encoders.head_stack import HeadStack
-from frostline.encoders.tokens import Ints
+from frostline.kernels.batch_layout import Ints
 from frostline.records import Plan, Recipe, TrialResult, TrialSpec
 from frostline.records.table import Cell, Table, table_of
 from frostline.states.all_layers import states_of_layers

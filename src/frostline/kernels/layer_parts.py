@@ -1,0 +1,33 @@
+"""The pieces of one layer, as the kernels need them; families know where they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerParts:
+    """The pieces of one post-norm layer, for running it on unpadded tokens.
+
+    output = output_norm(x + drop(down(act(up(x))))), where x = attention_norm(input + drop(project(attention(input)))).
+    """
+
+    query: nn.Module
+    key: nn.Module
+    value: nn.Module
+    project: nn.Module
+    attention_norm: nn.Module
+    up: nn.Module
+    activation: Any
+    down: nn.Module
+    output_norm: nn.Module
+    heads: int
+    attention_dropout: float
+    project_dropout: float
+    down_dropout: float
+    attention_adapter: nn.Module | None = None  # applied to what attention adds to the input
+    output_adapter: nn.Module | None = None  # applied to what the feed-forward part adds
+    prefix: nn.Module | None = None  # gives more keys and values, (count, width) each

@@ -1,0 +1,37 @@
+"""Whether a tuned model is a stock Hugging Face model, and whether it can be saved at all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from frostline.encoders.heads import FamilyHead
+from frostline.errors import OptionError
+from frostline.plans.methods import METHODS
+from frostline.training.model import Tunable
+
+
+def is_stock(tunable: Tunable) -> bool:
+    """Whether transformers alone can load the model and computes the same."""
+    return METHODS[tunable.plan.method].is_stock and isinstance(tunable.head, FamilyHead) and tunable.encoder.is_stock
+
+
+def why_not_stock(tunable: Tunable) -> str | None:
+    """What keeps the model from being a stock one, in a sentence, or None."""
+    if is_stock(tunable):
+        return None
+    if not METHODS[tunable.plan.method].is_stock:
+        reason = f"transformers has no class for the method {tunable.plan.method}"
+    elif not isinstance(tunable.head, FamilyHead):
+        reason = f"transformers has no mean-pooled head for {tunable.encoder.family.title} configured like this one"
+    else:
+        reason = "transformers cannot have the layers in this order"
+    return f"{reason}: the saved model is loaded with Frostline, and needs the encoder that it was tuned from"
+
+
+def check_base(tunable: Tunable, base: Mapping[str, Any]) -> None:
+    """Refuse to save a model that could not be loaded again: no stock one, on an encoder that is in no files."""
+    if (reason := why_not_stock(tunable)) and (not base["folder"] or "+" in str(base["revision"])):
+        raise OptionError(
+            f"{reason}; {base['name']} is in memory only or has been changed: save it first and tune what was saved"
+        )
