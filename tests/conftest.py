@@ -18,6 +18,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
+from tests.logged import logged
 
 from frostline.files import demo_assets as embedded
 
@@ -80,3 +81,10 @@ def _require_embedded() -> None:
     if os.environ.get("FROSTLINE_REQUIRE_EMBEDDED"):
         pytest.fail(reason)
     pytest.skip(reason)
+
+
+@pytest.fixture
+def log_lines() -> Iterator[list[str]]:
+    """What the library logs during the test."""
+    with logged() as lines:
+        yield lines

@@ -21,6 +21,7 @@ def test_the_public_names_are_these():
     assert frostline.__all__ == [
         "__version__",
         "Budget",
+        "Compute",
         "Encoder",
         "FrostlineClassifier",
         "FrostlineError",
@@ -28,6 +29,7 @@ def test_the_public_names_are_these():
         "LayerScores",
         "Plan",
         "Recipe",
+        "StudyOptions",
         "Task",
         "UserError",
         "count_parameters",

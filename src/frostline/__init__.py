@@ -18,7 +18,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from frostline.api._estimators import FrostlineClassifier as FrostlineClassifier
     from frostline.api._estimators import FrostlineRegressor as FrostlineRegressor
+    from frostline.api._measure import measure as measure
+    from frostline.api._plan import plan as plan
+    from frostline.api._run import run as run
+    from frostline.api._study import StudyOptions as StudyOptions
     from frostline.api._study import study as study
+    from frostline.api._tune import tune as tune
     from frostline.encoders.encoder import Encoder as Encoder
     from frostline.encoders.loading import load_encoder as load_encoder
     from frostline.encoders.parameter_counts import count_parameters as count_parameters
@@ -29,19 +34,17 @@ if TYPE_CHECKING:
     from frostline.records import LayerScores as LayerScores
     from frostline.records import Plan as Plan
     from frostline.records import Recipe as Recipe
+    from frostline.records.compute import Compute as Compute
     from frostline.report import write_report as write_report
-    from frostline.scoring.measurement import measure as measure
     from frostline.search.limits import Budget as Budget
-    from frostline.search.planning import plan as plan
-    from frostline.search.run import run as run
     from frostline.tasks import Task as Task
     from frostline.tasks import load_task as load_task
-    from frostline.training.execution import tune as tune
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "Budget": "search.limits",
+    "Compute": "records.compute",
     "Encoder": "encoders.encoder",
     "FrostlineClassifier": "api._estimators",
     "FrostlineError": "errors",
@@ -49,18 +52,19 @@ _HOMES = {
     "LayerScores": "records",
     "Plan": "records",
     "Recipe": "records",
+    "StudyOptions": "api._study",
     "Task": "tasks",
     "UserError": "errors",
     "count_parameters": "encoders.parameter_counts",
     "evaluate": "prediction.predict",
     "load_encoder": "encoders.loading",
     "load_task": "tasks",
-    "measure": "scoring.measurement",
-    "plan": "search.planning",
+    "measure": "api._measure",
+    "plan": "api._plan",
     "predict": "prediction.predict",
-    "run": "search.run",
+    "run": "api._run",
     "study": "api._study",
-    "tune": "training.execution",
+    "tune": "api._tune",
     "write_report": "report",
 }
 

@@ -9,6 +9,7 @@
     |   +-- MeasureError            2   a task and an encoder that give no meaningful layer score
     |   +-- TuneError               2   training that went astray: a loss that is not finite
     +-- AuditError                  1   what trained is not what the plan says; a bug, and never a silent success
+    +-- TrialError                  1   a bug inside a trial; its traceback is recorded with the trial
     +-- TrialsFailed                3   some trials of a study failed; the others are recorded
     +-- Interrupted               130   stopped by the user; what was finished is kept
 
@@ -59,6 +60,14 @@ class TuneError(UserError):
 
 class AuditError(FrostlineError):
     """What trained is not what the plan says."""
+
+
+class TrialError(FrostlineError):
+    """A bug inside a trial, which may have run in another process; `details` is the traceback from there."""
+
+    def __init__(self, message: str, details: str = "") -> None:
+        super().__init__(message)
+        self.details = details
 
 
 class TrialsFailed(FrostlineError):

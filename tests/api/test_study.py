@@ -19,10 +19,9 @@ import pytest
 import torch
 from tests.search.race_tools import write_rows
 from tests.studies.made_up import MadeUp
-from tests.studies.study_tools import run_quickly, save_tiny
+from tests.studies.study_tools import run_quickly, save_tiny, study_with
 from tests.trials.test_store import RESULT, numbered
 
-from frostline.api._study import study
 from frostline.encoders.loading import load_encoder
 from frostline.errors import OptionError, UserError
 from frostline.records import Recipe, TrialResult
@@ -32,7 +31,7 @@ from frostline.studies._engine.folder import agree
 from frostline.studies._engine.results import read_tables, read_trials, unfinished, write_trials
 from frostline.studies._tables import notes_on_all
 from frostline.tasks import load_task
-from frostline.trials.context import Bench
+from frostline.trials.context import Context
 from frostline.trials.executors import Here
 from frostline.trials.store import Store
 
@@ -83,9 +82,9 @@ def test_a_finished_study_takes_more_seeds_and_runs_only_those(tmp_path):
     ran = []
 
     class Counting(MadeUp):
-        def run(self, specs):
-            ran.extend(spec.recipe.seed for spec in specs)
-            yield from super().run(specs)
+        def answer(self, spec):
+            ran.append(spec.recipe.seed)
+            return super().answer(spec)
 
     more = run_quickly("freeze", tmp_path, seeds=4, executor=Counting)
     assert set(ran) == {2, 3}
@@ -188,7 +187,7 @@ def test_another_protocol_and_another_device_are_refused_by_their_names(finished
 
 def test_a_folder_of_which_all_trials_failed_is_no_obstacle(tmp_path):
     class Failing(MadeUp):
-        def run(self, specs):
+        def run(self, specs, *, keep=False):
             yield from ((spec, TrialResult(status="failed", reason="on purpose")) for spec in specs)
 
     assert run_quickly("freeze", tmp_path, layers=2, executor=Failing).failed
@@ -269,7 +268,7 @@ def test_two_processes_cannot_run_a_study_in_one_folder(finished):
     ("given", "message"),
     [
         ({"seeds": 0}, "seeds 0: must be 1 or more"),
-        ({"workers": 0}, "--workers 0: must be 1 or more"),
+        ({"margin": 0.0}, "margin 0: must be above 0"),
         ({"recipe": {"epochs": 0}}, "recipe epochs 0"),
         ({"options": {"stpe": 2}}, "unknown option 'stpe' (did you mean step?)"),
         ({"options": {"step": "two"}}, "step 'two' must be a whole number"),
@@ -306,11 +305,13 @@ def test_the_same_task_or_encoder_twice_is_refused(finished):
 class Failing:
     """An executor of which every trial of one seed fails until it is mended."""
 
+    device = "cpu"
+
     def __init__(self, materials, is_mended=False):
-        self.inner, self.is_mended = Here(Bench(materials=materials)), is_mended
+        self.inner, self.is_mended = Here(Context(materials=materials)), is_mended
         self.ran = []
 
-    def run(self, specs):
+    def run(self, specs, *, keep=False):
         for spec, result in self.inner.run(specs):
             self.ran.append(spec.id)
             lost = spec.recipe.seed == 1 and not self.is_mended
@@ -347,15 +348,15 @@ def test_failed_trials_are_counted_said_and_run_again_only_where_that_is_asked(f
 def test_plans_are_not_chosen_by_rows_that_no_trial_may_train_on(finished, tmp_path, monkeypatch):
     _, folder = finished
     seen = []
-    measure = study_run.measure
+    measure = study_run.measure_layers
 
-    def remember(encoder, task, **options):
+    def remember(encoder, task, *options, **more):
         seen.append(len(task.train))
-        return measure(encoder, task, **options)
+        return measure(encoder, task, *options, **more)
 
-    monkeypatch.setattr(study_run, "measure", remember)
+    monkeypatch.setattr(study_run, "measure_layers", remember)
     given = {"encoders": [str(folder / "tiny")], "tasks": [str(folder / "letters.csv")]}
-    study("surgical", output=tmp_path / "surgical", quick=True, rows=20, recipe={"epochs": 1}, estimate=False,
+    study_with("surgical", output=tmp_path / "surgical", quick=True, rows=20, recipe={"epochs": 1}, estimate=False,
           cache=False, **given)  # fmt: skip
     assert seen == [20]
 
@@ -383,7 +384,7 @@ def test_the_paper_protocol_is_labelled_optimistic(finished, tmp_path):
     found = run_quickly("freeze", tmp_path, protocol="paper", **given)
     for table in found.tables:
         assert any("optimistic" in note for note in table.notes)
-    with pytest.raises(OptionError, match="letters: is loaded already; say protocol 'paper' when loading it"):
+    with pytest.raises(OptionError, match="letters: is loaded already; give the protocol 'paper' when loading it"):
         run_quickly("freeze", tmp_path, protocol="paper", **{**given, "tasks": [load_task(given["tasks"][0])]})
     for point in found.points:
         assert point.result.metrics["validation"] == point.result.metrics["test"]
@@ -408,22 +409,20 @@ def test_few_test_rows_are_said_in_every_table(finished):
         assert f"letters: only {count} test rows, too few to decide anything by themselves" in table.notes
 
 
-def test_it_says_how_many_trials_and_how_long_before_it_starts(finished, tmp_path):
+def test_it_says_how_many_trials_and_how_long_before_it_starts(finished, tmp_path, log_lines):
     _, folder = finished
-    said = []
     given = {"encoders": [str(folder / "tiny")], "tasks": [str(folder / "letters.csv")]}
-    run_quickly("freeze", tmp_path, estimate=True, announce=said.append, **given)
-    assert said[0] == "letters: columns guessed from their names: text = 'text', label = 'label'"
-    assert said[1].startswith("2 of 2 trials to run, 4 will follow from their results: about ")
-    assert " to " in said[1].split("about ")[1]
+    run_quickly("freeze", tmp_path, estimate=True, **given)
+    assert log_lines[0] == "letters: columns guessed from their names: text = 'text', label = 'label'"
+    assert log_lines[1].startswith("2 of 2 trials to run, 4 will follow from their results: about ")
+    assert " to " in log_lines[1].split("about ")[1]
 
 
-def test_a_dry_run_says_so_and_runs_nothing_and_the_study_goes_on_from_it(finished, tmp_path):
+def test_a_dry_run_says_so_and_runs_nothing_and_the_study_goes_on_from_it(finished, tmp_path, log_lines):
     done, folder = finished
-    said = []
     given = {"encoders": [str(folder / "tiny")], "tasks": [str(folder / "letters.csv")]}
-    found = run_quickly("freeze", tmp_path, estimate=True, dry_run=True, announce=said.append, **given)
-    assert said[1].startswith("2 of 2 trials to run, 4 will follow from their results: about ")
+    found = run_quickly("freeze", tmp_path, estimate=True, dry_run=True, **given)
+    assert log_lines[1].startswith("2 of 2 trials to run, 4 will follow from their results: about ")
     assert (found.points, found.tables) == ((), ())
     assert len(read_trials(found.folder).rows) == 0
     assert read_tables(found.folder) == []
@@ -438,8 +437,8 @@ def test_an_encoder_is_the_same_by_whatever_path(finished, monkeypatch):
 
 def test_layers_are_measured_with_the_threads_of_the_trials(finished, tmp_path, monkeypatch):
     _, folder = finished
-    seen, measure = [], study_run.measure
-    monkeypatch.setattr(study_run, "measure", lambda *given, **more: seen.append(torch.get_num_threads())
+    seen, measure = [], study_run.measure_layers
+    monkeypatch.setattr(study_run, "measure_layers", lambda *given, **more: seen.append(torch.get_num_threads())
                         or measure(*given, **more))  # fmt: skip
     before = torch.get_num_threads()
     try:
@@ -499,7 +498,7 @@ def test_a_study_that_was_stopped_says_how_far_it_is(finished, tmp_path):
     assert unfinished(found.folder) is None
 
     class Stopped(MadeUp):
-        def run(self, specs):
+        def run(self, specs, *, keep=False):
             yield from list(super().run(specs))[:2]
             raise KeyboardInterrupt
 
@@ -579,15 +578,16 @@ def test_a_study_that_is_killed_again_and_again_loses_nothing_and_ends_with_the_
 
 def test_the_order_in_which_trials_are_run_does_not_change_the_tables(tmp_path):
     class Shuffled(Here):
-        def run(self, specs):
+        def run(self, specs, *, keep=False):
             waiting = list(specs)
+            first = waiting[0]
             random.Random(1).shuffle(waiting)
-            assert waiting[0] != specs[0]
+            assert waiting[0] != first
             return super().run(waiting)
 
     whole = run_quickly("freeze", tmp_path, layers=2, seeds=3)
     run_quickly("freeze", tmp_path, seeds=3, output=tmp_path / "shuffled",
-                executor=lambda given: Shuffled(Bench(materials=given)))  # fmt: skip
+                executor=lambda given: Shuffled(Context(materials=given)))  # fmt: skip
     for table in whole.tables:
         names = (tmp_path / name / "tables" / f"{table.name}.csv" for name in ("freeze", "shuffled"))
         assert len({place.read_bytes() for place in names}) == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from frostline.cli import budgets, run
+from frostline.cli import budgets, invoke
 from frostline.errors import OptionError
 
 NONE = {
@@ -109,7 +109,7 @@ def test_two_goals_at_once_are_refused():
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_a_wrong_limit_is_refused_before_anything_is_read(flags, message, capsys):
-    assert run(["plan", "no-such-file.csv", *flags]) == 2
+    assert invoke(["plan", "no-such-file.csv", *flags]) == 2
     out, err = capsys.readouterr()
     assert out == "" and err.count("\n") == 1
     assert message in err

@@ -112,7 +112,7 @@ def test_an_interrupt_ends_with_130(model, weather, monkeypatch, capsys):
     def interrupt(*_args, **_options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("frostline.scoring.measurement.measure", interrupt)
+    monkeypatch.setattr("frostline.api._measure.measure", interrupt)
     assert invoke(["measure", weather, "--model", model]) == 130
     assert capsys.readouterr().err == "frostline: interrupted\n"
 
@@ -121,7 +121,7 @@ def test_a_bug_keeps_its_traceback(model, weather, monkeypatch):
     def fail(*_args, **_options):
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr("frostline.scoring.measurement.measure", fail)
+    monkeypatch.setattr("frostline.api._measure.measure", fail)
     with pytest.raises(ZeroDivisionError):
         invoke(["measure", weather, "--model", model])
 

@@ -10,6 +10,7 @@ from html import escape
 import pytest
 from tests.search.race_tools import save_shallow, write_rows
 
+from frostline.api import _plan as api_plan
 from frostline.cli import invoke
 from frostline.records import Plan
 from frostline.search import planning
@@ -29,7 +30,7 @@ def rows(tmp_path_factory):
 def planned(model, rows):
     """Real plans, made once for all tests, as records and as they were printed."""
     made = []
-    plan = planning.plan
+    plan = api_plan.plan
 
     def remember(*given, **options):
         made.append(plan(*given, **options))
@@ -37,7 +38,7 @@ def planned(model, rows):
 
     out, err = io.StringIO(), io.StringIO()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(planning, "plan", remember)
+        patch.setattr(api_plan, "plan", remember)
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             assert invoke(["plan", rows, "--model", model, "--epochs", "2", "--threads", "1", "--json"]) == 0
     assert err.getvalue() == ""

@@ -13,11 +13,12 @@ import time
 from dataclasses import replace
 
 import pytest
-from rich.table import Table
 from tests.search.race_tools import SPEED, made_up_proposal, save_shallow, write_rows
 
 from frostline.cli import invoke, screen
+from frostline.progress import Step
 from frostline.records import LayerScores, Plan
+from frostline.records.table import table_of
 from frostline.search import planning
 from frostline.search import run as running
 from frostline.tasks import load_task
@@ -159,7 +160,7 @@ def test_a_budget_that_no_plan_fits_is_one_line_that_says_which_would_do(
         made_up_proposal(Plan.span(2, 2, 2), trainable=1234, latency=0.5),
     ]
     monkeypatch.setattr(running, "measure_for_plans", lambda *given, **options: scores)
-    monkeypatch.setattr(running, "calibrate", lambda *given, **more: SPEED)
+    monkeypatch.setattr(planning, "calibrate", lambda *given, **more: SPEED)
     monkeypatch.setattr(planning, "propose", lambda *given, **options: (proposals, []))
     arguments = ["run", rows, "--model", model, "--output", str(tmp_path / "run"), "--max-trainable", "0.5k"]
     said = refused(capsys, *arguments)
@@ -198,7 +199,7 @@ def test_missing_data_and_missing_validation_rows_are_one_line(rows, tmp_path, c
     place = ("--output", str(tmp_path / "run"))
     assert "no such file" in refused(capsys, "run", "missing.csv", *place)
     task = replace(load_task(rows), validation=None)
-    monkeypatch.setattr("frostline.search.planning.load_task", lambda *given, **options: task)
+    monkeypatch.setattr("frostline.api._arguments.load_task", lambda *given, **options: task)
     assert "letters: has no validation rows" in refused(capsys, "run", rows, *place)
     assert not (tmp_path / "run").exists()
 
@@ -275,12 +276,11 @@ def test_an_interrupted_run_that_overwrites_says_that_overwriting_again_would_st
 
 
 def show_progress():
-    with screen.stages_with_table() as (tell, show):
-        tell("epoch 1/3, loss 0.5", 1, 9)
-        table = Table("plan")
-        table.add_row("(2, 2, 2)")
-        show(table)
-        tell("epoch 2/3, loss 0.4", 2, 9)
+    standing = table_of("race", "round 1", [{"plan": "(2, 2, 2)"}])
+    with screen.stages() as progress:
+        progress(Step(stage="training", detail="epoch 1/3, loss 0.5", done=1, total=9))
+        progress(Step(stage="race", table=standing))
+        progress(Step(stage="training", detail="epoch 2/3, loss 0.4", done=2, total=9))
 
 
 def test_what_is_not_a_terminal_sees_no_progress(capsys):

@@ -10,6 +10,7 @@ from tests.search.race_tools import write_rows
 from tests.studies.study_tools import save_tiny
 
 from frostline.cli import invoke, screen
+from frostline.progress import Step
 from frostline.records.table import table_of
 from frostline.studies import STUDIES
 
@@ -88,7 +89,7 @@ def test_the_list_has_every_study_with_its_paper_and_question(capsys):
         ({"--option": "step"}, "--option 'step': must look like name=value"),
         ({"--option": "stepp=2"}, "unknown option 'stepp' (did you mean step?)"),
         ({"--tasks": "glue/sst9"}, "sst9"),
-        ({"--workers": "0"}, "--workers 0: must be 1 or more"),
+        ({"--workers": "0"}, "workers 0: must be a whole number, 1 or more"),
         ({"--protocol": "none"}, "unknown protocol 'none'"),
         ({"--epochs": "0"}, "recipe epochs 0"),
     ],
@@ -196,11 +197,10 @@ def test_what_is_no_in_all_rows_is_said(capsys):
 def test_without_a_terminal_a_line_is_said_once_in_a_while(monkeypatch, capsys):
     now = iter([0.0, 10.0, 31.0, 31.0, 40.0, 61.0, 61.0])
     monkeypatch.setattr(screen.time, "monotonic", lambda: next(now))
-    with screen.stages() as tell:
-        tell("skip: trials", 1, 7)
-        tell("skip: trials", 2, 7)
-        tell("skip: trials", 3, 7)
-        tell("reading", 0, 1)
+    with screen.stages() as progress:
+        for done in (1, 2, 3):
+            progress(Step(stage="skip: trials", done=done, total=7))
+        progress(Step(stage="reading"))
     assert capsys.readouterr() == ("", "skip: trials 2 of 7\nreading\n")
 
 

@@ -11,9 +11,9 @@ import torch
 from tests.tiny import CONFIGS, save_tiny
 
 import frostline
+from frostline.api._measure import measure
 from frostline.errors import MeasureError, OptionError
 from frostline.records import LayerScores
-from frostline.scoring.measurement import measure
 from frostline.scoring.scores.variability import variability
 from frostline.tasks import Split, Task
 

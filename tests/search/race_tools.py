@@ -16,7 +16,6 @@ from frostline.encoders.loading import quiet_transformers
 from frostline.records import Plan
 from frostline.records.cost import Cost
 from frostline.search import planning
-from frostline.search import run as running
 from frostline.search.proposals import Proposal
 from frostline.stats.intervals import compare, interval
 
@@ -91,7 +90,7 @@ def made_up_proposal(plan: Plan, *sources: str, **cost: Any) -> Proposal:
 
 def skip_slow_parts(patch: pytest.MonkeyPatch) -> None:
     """Let runs time no steps and draw little: for tests of whether they run through."""
-    patch.setattr(running, "calibrate", lambda *given, **more: SPEED)
+    patch.setattr(planning, "calibrate", lambda *given, **more: SPEED)
     for function in (compare, interval):
         patch.setitem(function.__kwdefaults__ or {}, "draws", 50)
 

@@ -6,9 +6,11 @@ import json
 from dataclasses import replace
 
 import pytest
+from tests.logged import logged
 from tests.search.race_tools import propose_only, save_shallow, skip_slow_parts, write_rows
 
 import frostline
+from frostline.api import _run as api_run
 from frostline.encoders.encoder import Encoder
 from frostline.errors import DataError, MeasureError, OptionError
 from frostline.records import LayerScores, Plan, Recipe
@@ -17,7 +19,7 @@ from frostline.search import run as running
 from frostline.search.limits import Budget
 from frostline.stats.intervals import compare
 from frostline.tasks import load_task
-from frostline.trials import in_process as trials
+from frostline.trials import run_trial as trials
 from frostline.trials.store import Store
 
 RECIPE = Recipe(epochs=2, batch=16, threads=1)
@@ -187,15 +189,16 @@ def executed(monkeypatch):
 
 
 def interrupt_after(count):
-    """A `tell` that stops the run after so many trials."""
-    told = []
+    """A progress callback that stops the run after a number of trials."""
+    standings = []
 
-    def tell(rung, entries, total):
-        told.append(total)
-        if len(told) == count:
+    def stop_run(step):
+        if step.table is not None:
+            standings.append(step)
+        if len(standings) == count:
             raise KeyboardInterrupt
 
-    return tell
+    return stop_run
 
 
 def facts(found):
@@ -213,28 +216,32 @@ def test_a_run_that_is_stopped_twice_measures_and_trains_nothing_again_and_ends_
     propose = planning.propose
 
     def go_on(**options):
-        return frostline.run(encoder, rows, output=place, recipe=RECIPE, announce=said.append, **options)
+        with logged(said):
+            return frostline.run(encoder, rows, output=place, recipe=RECIPE, **options)
 
     def remember(*given, **options):
         proposed.append(propose(*given, **options))
         return proposed[0]
 
+    def interrupted(*given):
+        raise KeyboardInterrupt
+
     monkeypatch.setattr(planning, "propose", remember)
     with pytest.raises(KeyboardInterrupt):
-        go_on(tell=interrupt_after(3))
+        go_on(progress=interrupt_after(3))
     assert [path.name for path in place.iterdir()] == ["checkpoints"]
     assert len(executed) == 3
-    assert not any("going on" in line for line in said)
+    assert not any("continuing" in line for line in said)
 
     monkeypatch.setattr(running, "measure_for_plans", stop)
-    monkeypatch.setattr(running, "calibrate", stop)
+    monkeypatch.setattr(running, "time_steps", stop)
     # Counting the arithmetic of all plans takes most of the time, and the first part above did it anew.
     monkeypatch.setattr(planning, "propose", lambda *given, **options: proposed[0])
     with monkeypatch.context() as patch:
-        patch.setattr("frostline.prediction.export._move_into_place", lambda *given: interrupt_after(1)(None, (), 0))
+        patch.setattr("frostline.prediction.export._move_into_place", interrupted)
         with pytest.raises(KeyboardInterrupt):  # while the result is being saved
             go_on()
-    assert said.count(f"going on with the run that was stopped in {place}") == 1
+    assert said.count(f"continuing the interrupted run in {place}") == 1
     assert len(executed) == sum(len(rung) for rung in whole.race.rungs)
 
     found = go_on()
@@ -267,13 +274,12 @@ def stopped(encoder, rows, tmp_path_factory):
     ],
     ids=str,
 )
-def test_a_stopped_run_goes_on_with_other_limits_or_rates(stopped, encoder, rows, changed, monkeypatch):
+def test_a_stopped_run_goes_on_with_other_limits_or_rates(stopped, encoder, rows, changed, monkeypatch, log_lines):
     """Trials know themselves what they depend on, so that advice such as a larger limit can be followed."""
-    said = []
     monkeypatch.setattr(running, "measure_for_plans", stop)
     with pytest.raises(Stop):
-        frostline.run(encoder, rows, output=stopped, announce=said.append, **{"recipe": RECIPE, **changed})
-    assert said == [f"going on with the run that was stopped in {stopped}"]
+        frostline.run(encoder, rows, output=stopped, **{"recipe": RECIPE, **changed})
+    assert log_lines == [f"continuing the interrupted run in {stopped}"]
 
 
 def test_a_run_that_was_killed_before_it_had_begun_starts_anew(encoder, rows, tmp_path, monkeypatch):
@@ -285,15 +291,16 @@ def test_a_run_that_was_killed_before_it_had_begun_starts_anew(encoder, rows, tm
     assert (place / "run.json").is_file()
 
 
-def test_trouble_with_the_report_does_not_take_the_model_away(encoder, rows, tmp_path, few_plans, monkeypatch):
+def test_trouble_with_the_report_does_not_take_the_model_away(
+    encoder, rows, tmp_path, few_plans, monkeypatch, log_lines
+):
     def broken(folder):
         raise ValueError("no page today")
 
-    said = []
-    monkeypatch.setattr(running, "write_report", broken)
-    frostline.run(encoder, rows, output=tmp_path / "run", recipe=RECIPE, announce=said.append)
+    monkeypatch.setattr(api_run, "write_report", broken)
+    frostline.run(encoder, rows, output=tmp_path / "run", recipe=RECIPE)
     assert (tmp_path / "run" / "model" / "model.safetensors").is_file()
-    assert any("the report was not written (no page today)" in line for line in said)
+    assert any("the report was not written (no page today)" in line for line in log_lines)
 
 
 def test_a_run_that_is_killed_while_it_tidies_up_is_a_finished_one(encoder, rows, tmp_path, few_plans, monkeypatch):
@@ -312,7 +319,7 @@ def test_a_run_that_is_killed_while_it_tidies_up_is_a_finished_one(encoder, rows
     assert not (tmp_path / "run" / ".finished").exists()
 
 
-def test_the_minutes_of_a_run_go_on_where_it_was_stopped(encoder, rows, tmp_path, few_plans, monkeypatch):
+def test_the_minutes_of_a_run_go_on_where_it_was_stopped(encoder, rows, tmp_path, few_plans, monkeypatch, log_lines):
     place, deadlines = tmp_path / "run", []
 
     def race(*given, deadline, **more):
@@ -331,10 +338,9 @@ def test_the_minutes_of_a_run_go_on_where_it_was_stopped(encoder, rows, tmp_path
         frostline.run(encoder, rows, output=place, recipe=RECIPE, budget=budget)
     assert deadlines[1] < deadlines[0] - 1800
     (place / "checkpoints" / "before_race.json").write_text("3600")
-    said = []
     with pytest.raises(Stop):
-        frostline.run(encoder, rows, output=place, recipe=RECIPE, budget=budget, announce=said.append)
-    assert "note: --minutes 60 are over before the race: the cheapest plan is taken" in said
+        frostline.run(encoder, rows, output=place, recipe=RECIPE, budget=budget)
+    assert "note: the 60-minute limit was used up before the race; taking the cheapest plan" in log_lines
 
 
 def test_limits_that_no_plan_keeps_are_known_before_anything_is_measured(encoder, rows, tmp_path, monkeypatch):
@@ -350,7 +356,7 @@ def test_where_every_plan_needs_frostline_the_message_says_what_to_do(encoder, r
 
 
 def test_going_on_with_another_seed_is_refused_in_one_line(stopped, encoder, rows):
-    with pytest.raises(OptionError, match="was stopped and had other data and seed; say --overwrite") as error:
+    with pytest.raises(OptionError, match="interrupted run with a different data and seed; pass --overwrite") as error:
         frostline.run(encoder, rows, output=stopped, recipe=replace(RECIPE, seed=1))
     assert "\n" not in str(error.value)
     assert "--overwrite" in str(error.value)
@@ -363,33 +369,32 @@ def test_tuning_does_not_touch_a_stopped_run(stopped, encoder, rows):
 
 
 def test_going_on_with_other_data_another_metric_or_another_model_is_refused(stopped, encoder, rows, tmp_path):
-    with pytest.raises(OptionError, match="had other data;"):
+    with pytest.raises(OptionError, match="a different data;"):
         frostline.run(encoder, write_rows(tmp_path / "letters.csv", rows=119), output=stopped, recipe=RECIPE)
-    with pytest.raises(OptionError, match="had other metric;"):
+    with pytest.raises(OptionError, match="a different metric;"):
         frostline.run(encoder, load_task(rows, metric="macro_f1"), output=stopped, recipe=RECIPE)
-    with pytest.raises(OptionError, match="had other model;"):
+    with pytest.raises(OptionError, match="a different model;"):
         frostline.run(save_shallow(tmp_path / "other", seed=1), rows, output=stopped, recipe=RECIPE)
 
 
-def test_the_same_run_under_another_name_goes_on(stopped, encoder, rows, tmp_path, monkeypatch):
-    said = []
+def test_the_same_run_under_another_name_goes_on(stopped, encoder, rows, tmp_path, monkeypatch, log_lines):
     monkeypatch.setattr(running, "measure_for_plans", stop)
     renamed = tmp_path / "renamed.csv"
     renamed.write_bytes(rows.read_bytes())
     with pytest.raises(Stop):
-        frostline.run(encoder, renamed, output=stopped, recipe=RECIPE, announce=said.append)
-    assert said == [f"going on with the run that was stopped in {stopped}"]
+        frostline.run(encoder, renamed, output=stopped, recipe=RECIPE)
+    assert log_lines == [f"continuing the interrupted run in {stopped}"]
 
 
-def test_overwriting_starts_anew(encoder, rows, tmp_path, monkeypatch):
+def test_overwriting_starts_anew(encoder, rows, tmp_path, monkeypatch, log_lines):
     """Also over a stopped run of other options, of which nothing is left."""
-    place, said = tmp_path / "run", []
+    place = tmp_path / "run"
     monkeypatch.setattr(running, "measure_for_plans", stop)
     for options in ({}, {"overwrite": True, "budget": Budget(margin=2)}):
         with pytest.raises(Stop):
-            frostline.run(encoder, rows, output=place, recipe=RECIPE, announce=said.append, **options)
+            frostline.run(encoder, rows, output=place, recipe=RECIPE, **options)
         (place / "checkpoints" / "scores.json").write_text("left by this run")
-    assert said == []
+    assert log_lines == []
     with pytest.raises(Stop):  # measured again, for what was there is gone
         frostline.run(encoder, rows, output=place, recipe=RECIPE, overwrite=True)
 
@@ -448,13 +453,12 @@ def test_every_trial_failing_is_one_line(encoder, rows, tmp_path, few_plans):
     assert "\n" not in str(error.value)
 
 
-def test_few_rows_run_through_without_the_scores_that_they_do_not_allow(encoder, tmp_path, quickly):
-    said: list[str] = []
+def test_few_rows_run_through_without_the_scores_that_they_do_not_allow(encoder, tmp_path, quickly, log_lines):
     rows = str(write_rows(tmp_path / "few.csv", 40))
-    found = frostline.run(encoder, rows, output=tmp_path / "run", recipe=RECIPE, announce=said.append)
+    found = frostline.run(encoder, rows, output=tmp_path / "run", recipe=RECIPE)
     assert "probe.linear" not in found.scores.scores
     assert any("probe.linear left out: a probe holds out" in note for note in found.scores.notes)
-    assert "note: the rows are too few for a linear probe: the head alone is tried on every layer" in said
+    assert "note: the rows are too few for a linear probe: the head alone is tried on every layer" in log_lines
     assert {one.plan.head for one in found.proposals if not one.plan.layers} == {1, 2}
 
 

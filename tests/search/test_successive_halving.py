@@ -17,11 +17,12 @@ from tests.search.race_tools import made_up_proposal, save_shallow, write_rows
 from frostline.encoders.loading import load_encoder
 from frostline.plans.learning_rates import typical_rate
 from frostline.records import Plan, Recipe, TrialResult
-from frostline.search.successive_halving import make_rungs, race
+from frostline.search.successive_halving import Trials, make_rungs, race
 from frostline.tasks import Split, Task, load_task
 from frostline.training.shared_inputs import Workshop
-from frostline.trials import in_process as trials
-from frostline.trials.in_process import InProcess
+from frostline.trials import run_trial as trials
+from frostline.trials.context import Context, Materials
+from frostline.trials.executors import Here
 from frostline.trials.store import Store
 
 DEPTH, WIDTH = 12, 32
@@ -59,7 +60,7 @@ def test_rounds_have_a_ninth_a_third_and_all_as_far_as_that_is_enough(rows, epoc
 
 
 class Scripted:
-    """An executor that asks a script how good each trial is, or why it fails."""
+    """Trials of which a script says how good each is, or why it fails."""
 
     def __init__(self, value, *, rows=9000, metric="accuracy"):
         split = Split(texts=("ice",) * rows, labels=(0, 1) * (rows // 2), rows=tuple(range(1, rows + 1)))
@@ -79,8 +80,9 @@ class Scripted:
         return spec.id in self.recorded
 
     def run(self, specs, *, keep=False):
-        self.ran += [(spec, keep) for spec in specs]
-        return [self._result(self.value(spec)) for spec in specs]
+        for spec in specs:
+            self.ran.append((spec, keep))
+            yield spec, self._result(self.value(spec))
 
     def _result(self, found):
         if isinstance(found, str):
@@ -201,12 +203,12 @@ def test_only_models_of_the_last_round_are_kept():
 
 
 def test_it_tells_after_every_trial_how_the_round_stands_best_first():
-    told = []
-    race(Scripted(by_layer), SINGLES[:4], Recipe(learning_rate=1e-3), tell=lambda *said: told.append(said))
-    first = [(rung, entries, total) for rung, entries, total in told if rung.number == 1]
-    assert [len(entries) for _, entries, _ in first] == [1, 2, 3, 4]
-    assert {total for *_, total in first} == {4}
-    values = [entry.value for entry in first[-1][1]]
+    steps = []
+    race(Scripted(by_layer), SINGLES[:4], Recipe(learning_rate=1e-3), progress=steps.append)
+    first = [step for step in steps if step.detail == "round 1"]
+    assert [len(step.table.rows) for step in first] == [1, 2, 3, 4]
+    assert [(step.done, step.total) for step in first] == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    values = [row["accuracy"] for row in first[-1].table.records()]
     assert values == sorted(values, reverse=True)
 
 
@@ -365,6 +367,14 @@ PROPOSALS = [
 ]
 
 
+def trials_of(workshop, store):
+    """Trials of this process, recorded in the store."""
+    materials = Materials(encoders={}, tasks={}, folder=store.path.parent, predictions=("validation",))
+    context = Context(materials=materials)
+    context.workshop = lambda spec: workshop
+    return Trials(workshop=workshop, store=store, executor=Here(context))
+
+
 def table(found):
     """All that a race says, timings aside."""
     lines = []
@@ -394,13 +404,13 @@ def executed(monkeypatch):
 def whole(workshop, tmp_path_factory):
     """A race from its beginning to its end, and its store."""
     with Store(tmp_path_factory.mktemp("whole") / "store.sqlite") as store:
-        yield race(InProcess(workshop, store), PROPOSALS, RECIPE), store
+        yield race(trials_of(workshop, store), PROPOSALS, RECIPE), store
 
 
 def test_two_races_in_fresh_stores_give_the_same_table(workshop, whole, tmp_path):
     found, first = whole
     with Store(tmp_path / "store.sqlite") as store:
-        again = race(InProcess(workshop, store), PROPOSALS, RECIPE)
+        again = race(trials_of(workshop, store), PROPOSALS, RECIPE)
         # A trial for each but full fine-tuning in the first round, another rate for the best, and the final.
         assert len(store) == len(first) == 2 + 1 + len(again.final)
     assert table(again) == table(found)
@@ -417,7 +427,7 @@ def test_a_race_that_was_stopped_runs_only_what_is_missing_and_ends_with_the_sam
     found, first = whole
     done = 0
 
-    def stop_after_four(rung, entries, total):
+    def stop_after_four(step):
         nonlocal done
         done += 1
         if done == 4:
@@ -425,15 +435,15 @@ def test_a_race_that_was_stopped_runs_only_what_is_missing_and_ends_with_the_sam
 
     with Store(tmp_path / "store.sqlite") as store:
         with pytest.raises(Stop):
-            race(InProcess(workshop, store), PROPOSALS, RECIPE, tell=stop_after_four)
+            race(trials_of(workshop, store), PROPOSALS, RECIPE, progress=stop_after_four)
         assert len(store) == len(executed) == 4
     with Store(tmp_path / "store.sqlite") as store:
-        again = race(InProcess(workshop, store), PROPOSALS, RECIPE)
+        again = race(trials_of(workshop, store), PROPOSALS, RECIPE)
     assert table(again) == table(found)
     assert len(executed) == len({str(trial) for trial in executed}) == len(first)  # none twice, none left out
 
 
 def test_a_finished_race_is_read_from_its_store_without_training(workshop, whole, executed):
     found, store = whole
-    assert table(race(InProcess(workshop, store), PROPOSALS, RECIPE)) == table(found)
+    assert table(race(trials_of(workshop, store), PROPOSALS, RECIPE)) == table(found)
     assert executed == []

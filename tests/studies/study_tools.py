@@ -9,9 +9,10 @@ from scipy import stats
 from tests.search.race_tools import write_rows
 from tests.tiny import tiny_model, tiny_tokenizer
 
-from frostline.api._study import Studied, study
+from frostline.api._study import StudyOptions, study
 from frostline.encoders.loading import quiet_transformers
 from frostline.records import TrialResult
+from frostline.studies._engine.run import Studied
 
 # Short trials: what is tested is that a study asks the right things and counts them right, not that models get good.
 SHORT = {"epochs": 1, "batch": 16}
@@ -45,7 +46,7 @@ def run_quickly(name: str, folder: Path, *, rows: int = 120, layers: int | None 
         "cache": False,
         "estimate": False,
     }
-    return study(name, **(given | more))
+    return study_with(name, **(given | more))
 
 
 def spearman_of_all_orders(one: Any, other: Any) -> Any:
@@ -55,13 +56,23 @@ def spearman_of_all_orders(one: Any, other: Any) -> Any:
     )
 
 
+def study_with(name: str, *, executor: Any = None, **given: Any) -> Studied:
+    """A study with its options as one list, and an executor that is made from materials alone."""
+    asked = {field: given.pop(field) for field in list(given) if field in StudyOptions.__dataclass_fields__}
+    if executor is not None:
+        given["executor"] = lambda materials, context: executor(materials)
+    return study(name, StudyOptions(**asked), **given)
+
+
 class Nothing:
     """An executor whose trials all fail."""
+
+    device = "cpu"
 
     def __init__(self, materials):
         pass
 
-    def run(self, specs):
+    def run(self, specs, *, keep=False):
         yield from ((spec, TrialResult(status="failed", reason="on purpose")) for spec in specs)
 
     def close(self):

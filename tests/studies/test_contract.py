@@ -9,9 +9,8 @@ import sys
 
 import pytest
 from tests.search.race_tools import write_rows
-from tests.studies.study_tools import Nothing, run_quickly, save_tiny
+from tests.studies.study_tools import Nothing, run_quickly, save_tiny, study_with
 
-from frostline.api._study import study
 from frostline.errors import OptionError, UserError
 from frostline.studies import STUDIES
 from frostline.tasks import PRESETS
@@ -53,7 +52,7 @@ def test_its_tables_have_rows_and_lie_in_the_folder(studied):
 
 def test_running_it_again_runs_nothing_and_gives_the_same_tables(studied):
     ran = []
-    again = run_quickly(studied.name, studied.folder.parent, progress=lambda *told: ran.append(told))
+    again = run_quickly(studied.name, studied.folder.parent, progress=ran.append)
     assert ran == []
     assert again.tables == studied.tables
 
@@ -103,7 +102,7 @@ def test_its_tasks_are_presets(name):
 def test_values_that_make_no_sense_are_refused_before_anything_runs(name, option, value, tmp_path):
     ran = []
     with pytest.raises(UserError, match=str(value).split("+")[-1].split(",")[-1].replace("top-1", "ful")) as error:
-        run_quickly(name, tmp_path, options={option: value}, progress=lambda *told: ran.append(told))
+        run_quickly(name, tmp_path, options={option: value}, progress=ran.append)
     assert "\n" not in str(error.value)
     assert ran == []
 
@@ -113,7 +112,7 @@ def test_no_trial_trains_on_more_rows_than_are_asked_for(tmp_path):
     given = {"encoders": [str(encoder)], "tasks": [str(data)], "quick": True, "rows": 40, "seeds": 1}
     for name in STUDIES.names():
         if name != "robustness":  # it draws its own
-            found = study(name, output=tmp_path / name, executor=Nothing, estimate=False, **given)
+            found = study_with(name, output=tmp_path / name, executor=Nothing, estimate=False, **given)
             assert {point.spec.train_rows for point in found.points} == {40}, name
             assert len(found.failed) == len({point.spec.id for point in found.points})
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from frostline.api._study import study
+from frostline.api._study import StudyOptions, study
 from frostline.studies import STUDIES
 
 
@@ -19,7 +19,7 @@ from frostline.studies import STUDIES
 def test_a_quick_run_ends_with_tables_and_no_failed_trial(name, tmp_path):
     place = Path(os.environ.get("FROSTLINE_STUDIES", tmp_path)) / name  # where `make docs-figures` finds them again
     started = time.process_time()
-    found = study(name, quick=True, output=place)
+    found = study(name, StudyOptions(quick=True), output=place)
     print(f"{name}: {time.process_time() - started:.0f} s of computing")
     assert found.failed == ()
     assert len({point.spec.id for point in found.points}) <= 12

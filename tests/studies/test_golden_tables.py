@@ -17,7 +17,7 @@ from tests.search.race_tools import write_rows
 from tests.studies.made_up import MadeUp, wave
 from tests.studies.study_tools import run_quickly, save_tiny, spearman_of_all_orders
 
-from frostline.scoring.measurement import measure
+from frostline.api._measure import measure
 from frostline.studies import STUDIES
 
 _ARMS = "full+top-1+top-2+down-1+down-2+up+middle-1+random-1"

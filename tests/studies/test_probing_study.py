@@ -9,11 +9,11 @@ import pytest
 from scipy import stats
 from tests.studies.study_tools import Nothing, run_quickly, spearman_of_all_orders
 
+from frostline.api._measure import measure
 from frostline.api._study import QUICK_ROWS
 from frostline.encoders.loading import load_encoder
 from frostline.errors import OptionError
 from frostline.records import Recipe
-from frostline.scoring.measurement import measure
 from frostline.studies import STUDIES, Ask
 from frostline.studies._tables import mean_curve
 from frostline.studies.probing import HELD_OUT, PRETRAINED, TUNED

@@ -22,7 +22,7 @@ from frostline.studies.similarity import (
 )
 from frostline.tasks import load_task
 from frostline.training.model import as_tuned
-from frostline.trials.context import Bench, Materials
+from frostline.trials.context import Context, Materials
 from frostline.trials.run_trial import run_trial, tune_for
 
 LAYERS = 3
@@ -51,7 +51,7 @@ def task(studied):
 def bench(studied, task):
     """A bench on which nothing of the study has run."""
     encoders = {point.spec.encoder["revision"]: point["encoder"] for point in studied.points}  # named by their folders
-    return Bench(materials=Materials(encoders=encoders, tasks={task.fingerprint: task}, cache=False))
+    return Context(materials=Materials(encoders=encoders, tasks={task.fingerprint: task}, cache=False))
 
 
 def hugging_face_states(encoder, task) -> np.ndarray:

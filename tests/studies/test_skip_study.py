@@ -18,7 +18,7 @@ from frostline.studies.skip import all_spans, outputs_without
 from frostline.tasks import load_task
 from frostline.training.dataset import Examples
 from frostline.training.model import Tunable, make_tunable
-from frostline.trials.context import Bench, Materials
+from frostline.trials.context import Context, Materials
 from frostline.trials.run_trial import run_trial, tune_for
 
 
@@ -114,11 +114,11 @@ def task(studied):
     return load_task(studied.folder.parent / "letters.csv")
 
 
-def bench_of(studied, task) -> Bench:
+def bench_of(studied, task) -> Context:
     """A bench of its own, on which nothing has run."""
     revision = studied.points[0].spec.encoder["revision"]
     folder = str(studied.folder.parent / "tiny")
-    return Bench(materials=Materials(encoders={revision: folder}, tasks={task.fingerprint: task}, cache=False))
+    return Context(materials=Materials(encoders={revision: folder}, tasks={task.fingerprint: task}, cache=False))
 
 
 def test_a_trial_judges_the_tuned_model_after_surgery(studied, task):

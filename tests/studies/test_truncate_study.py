@@ -16,8 +16,8 @@ from frostline.studies.truncate import _fresh_heads
 from frostline.tasks import load_task
 from frostline.training.execution import Settings, execute
 from frostline.training.shared_inputs import Workshop
-from frostline.trials.context import Bench, Materials
-from frostline.trials.in_process import guesses
+from frostline.trials.context import Context, Materials
+from frostline.trials.results import guesses
 from frostline.trials.run_trial import run_trial, tune_for
 
 LAYERS = 3
@@ -39,7 +39,7 @@ def bench(studied, task):
     """A bench on which nothing of the study has run."""
     revision = studied.points[0].spec.encoder["revision"]
     folder = str(studied.folder.parent / "tiny")
-    return Bench(materials=Materials(encoders={revision: folder}, tasks={task.fingerprint: task}, cache=False))
+    return Context(materials=Materials(encoders={revision: folder}, tasks={task.fingerprint: task}, cache=False))
 
 
 @pytest.fixture(scope="module")

@@ -14,10 +14,10 @@ import pytest
 import torch
 from tests.tiny import save_tiny
 
+from frostline.api._tune import tune
 from frostline.errors import OptionError
 from frostline.records import Plan, Recipe
 from frostline.tasks import load_task
-from frostline.training.execution import tune
 from frostline.training.loop import weights_of
 
 RECIPE = Recipe(epochs=2, batch=16, learning_rate=1e-3, threads=1)
@@ -105,14 +105,14 @@ def test_a_question_gets_one_number_for_each_of_its_choices(folder, tmp_path):
     assert tuned.metrics["test"]["accuracy"] > 0.9
 
 
-def test_of_several_learning_rates_the_best_on_validation_is_kept(folder, rows):
-    said = []
+def test_of_several_learning_rates_the_best_on_validation_is_kept(folder, rows, log_lines):
     recipe = Recipe(epochs=2, batch=8, threads=1)
-    tuned = tune(folder, rows, plan="3,4,4", recipe=recipe, rates=[1e-7, 3e-3], announce=said.append)
+    tuned = tune(folder, rows, plan="3,4,4", recipe=recipe, rates=[1e-7, 3e-3])
     assert tuned.recipe.learning_rate == 3e-3
+    said = list(log_lines)
     alone = tune(folder, rows, plan="3,4,4", recipe=Recipe(epochs=2, batch=8, threads=1, learning_rate=3e-3))
     assert tuned.outputs["test"].equal(alone.outputs["test"])
-    assert "learning rate 1e-07, 0.003" in said[0]
+    assert "learning rate 1e-07, 0.003" in log_lines[0]
     assert [line.split(":")[0] for line in said[1:]] == ["learning rate 1e-07", "learning rate 0.003"]
 
 
@@ -137,15 +137,15 @@ def test_a_plan_for_a_deeper_encoder_is_refused(folder, rows):
 _RUN = """
 import sys, time
 from frostline.records import Recipe
-from frostline.training.execution import tune
+from frostline.api._tune import tune
 
-def slowly(what, done, total):
-    print(what.split(",")[0], done, flush=True)
-    time.sleep(0.05 if what.startswith("epoch") else 0)
+def slowly(step):
+    print(step.stage, step.done, flush=True)
+    time.sleep(0.05 if step.stage == "training" else 0)
 
 encoder, rows, output, resume, rates = sys.argv[1:]
 tune(encoder, rows, plan="3,4,4", recipe=Recipe(epochs=3, batch=16, learning_rate=1e-3, threads=1), output=output,
-     resume=resume == "yes", checkpoint_every=2, report=slowly, rates=[float(r) for r in rates.split(",") if r])
+     resume=resume == "yes", checkpoint_every=2, progress=slowly, rates=[float(r) for r in rates.split(",") if r])
 """
 
 
@@ -167,7 +167,7 @@ def test_a_process_that_was_killed_goes_on_to_the_same_bits(folder, rows, tmp_pa
     for seconds in (0.0, 0.35):
         process = start(folder, rows, tmp_path / "killed", resume=seconds > 0, rates=rates)
         for line in process.stdout:
-            if line.startswith("epoch"):
+            if line.startswith("training"):
                 break
         time.sleep(seconds)
         process.send_signal(signal.SIGKILL)
@@ -183,12 +183,12 @@ def test_a_process_that_was_killed_goes_on_to_the_same_bits(folder, rows, tmp_pa
 def stopped(folder, rows, output):
     """Leave a run that was stopped on its way."""
 
-    def stop(what, done, total):
-        if what.startswith("epoch") and done == 3:
+    def stop(step):
+        if step.stage == "training" and step.done == 3:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        tune(folder, rows, plan="3,4,4", recipe=RECIPE, output=output, checkpoint_every=1, report=stop)
+        tune(folder, rows, plan="3,4,4", recipe=RECIPE, output=output, checkpoint_every=1, progress=stop)
 
 
 def test_going_on_with_other_settings_is_refused(folder, rows, tmp_path):

@@ -170,14 +170,14 @@ def run_to_the_end(folder, *, kill_at=(), every=1, dropout=0.3, plan=None):
         validation = examples_for(tunable, validation_tokens, validation_labels, keep=True)
         checkpoints = Checkpoints(folder, run="this", resume=attempt > 0, every_steps=every)
 
-        def report(what, done, total, stop=stop):
-            if done == stop:
+        def progress(step, stop=stop):
+            if step.done == stop and step.stage == "training":
                 raise Killed
 
         try:
             trained = train(
                 tunable, rows, validation, recipe,
-                metrics=("accuracy",), learning_rate=1e-3, checkpoints=checkpoints, report=report,
+                metrics=("accuracy",), learning_rate=1e-3, checkpoints=checkpoints, progress=progress,
             )  # fmt: skip
         except Killed:
             continue
@@ -231,13 +231,13 @@ def run_to_the_end_once(folder, *, stop):
     rows = examples_for(tunable, TOKENS, LABELS, keep=True)
     validation = examples_for(tunable, many_tokens(20, seed=5), many_labels(20, seed=5), keep=True)
 
-    def report(what, done, total):
-        if done == stop:
+    def progress(step):
+        if step.done == stop and step.stage == "training":
             raise AssertionError("never finished")
 
     train(
         tunable, rows, validation, recipe, metrics=("accuracy",), learning_rate=1e-3,
-        checkpoints=Checkpoints(folder, run="this", resume=False, every_steps=1), report=report,
+        checkpoints=Checkpoints(folder, run="this", resume=False, every_steps=1), progress=progress,
     )  # fmt: skip
 
 
@@ -250,7 +250,7 @@ def resume_to_the_end(folder, run="this"):
     trained = train(
         tunable, rows, validation, recipe, metrics=("accuracy",), learning_rate=1e-3,
         checkpoints=Checkpoints(folder, run=run, resume=True, every_steps=1),
-        report=lambda what, done, total: steps.append(done),
+        progress=lambda step: steps.append(step.done),
     )  # fmt: skip
     return weights_of(tunable), (trained, steps)
 
@@ -432,13 +432,13 @@ def test_a_frozen_tensor_that_changes_is_an_error():
     tunable = tiny_tunable("bert")
     examples = examples_for(tunable, TOKENS, LABELS)
 
-    def meddle(what, done, total):
-        if done == 3:
+    def meddle(step):
+        if step.done == 3:
             with torch.no_grad():
                 next(iter(tunable.encoder.parts().layers[0].values()))[0] += 1e-6
 
     with pytest.raises(AuditError, match="should be frozen, but has changed"):
-        losses(tunable, examples, report=meddle)
+        losses(tunable, examples, progress=meddle)
 
 
 def test_a_tuned_tensor_that_does_not_move_is_an_error():

@@ -173,12 +173,12 @@ def test_several_layers_take_one_pass_over_the_texts(monkeypatch):
 
 
 def test_progress_is_told_by_split():
-    told = []
-    workshop = Workshop(encoder(), task(), report=lambda *said: told.append(said))
+    steps = []
+    workshop = Workshop(encoder(), task(), progress=steps.append)
     workshop.freeze((at for at in WANTED), ["train", "validation"])  # what can be gone through once, too
-    assert [said for said in told if said[1] == said[2]] == [
-        ("frozen states: train", 40, 40),
-        ("frozen states: validation", 12, 12),
+    assert [(step.stage, step.detail, step.done) for step in steps if step.done == step.total] == [
+        ("frozen states", "train", 40),
+        ("frozen states", "validation", 12),
     ]
 
 

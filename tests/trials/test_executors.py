@@ -16,10 +16,11 @@ from frostline.encoders.loading import load_encoder
 from frostline.errors import OptionError, UserError
 from frostline.records import Plan, Recipe, TrialSpec
 from frostline.tasks import load_task
-from frostline.trials.context import Bench, Materials
+from frostline.trials import run_trial as trials
+from frostline.trials.context import Context, Materials
 from frostline.trials.executors import Here, Processes
-from frostline.trials.run_missing import run_missing
-from frostline.trials.run_trial import KINDS, run_trial
+from frostline.trials.run_missing import by_shared_states, run_missing
+from frostline.trials.run_trial import run_trial
 from frostline.trials.store import Store
 
 
@@ -56,7 +57,7 @@ def specs(materials):
 
 @pytest.fixture(scope="module")
 def here(materials, specs):
-    return {spec.id: without_times(result) for spec, result in Here(Bench(materials=materials)).run(specs)}
+    return {spec.id: without_times(result) for spec, result in Here(Context(materials=materials)).run(specs)}
 
 
 def test_several_processes_give_the_same_results_as_this_one(materials, specs, here):
@@ -71,7 +72,7 @@ def test_several_processes_give_the_same_results_as_this_one(materials, specs, h
 
 
 def test_the_order_in_which_trials_run_does_not_change_them(materials, specs, here):
-    found = {spec.id: without_times(result) for spec, result in Here(Bench(materials=materials)).run(specs[::-1])}
+    found = {spec.id: without_times(result) for spec, result in Here(Context(materials=materials)).run(specs[::-1])}
     assert found == here
 
 
@@ -120,7 +121,7 @@ def test_closing_ends_every_process(materials, specs):
 
 
 def test_less_than_one_worker_is_refused(materials):
-    with pytest.raises(OptionError, match="--workers 0: must be 1 or more"):
+    with pytest.raises(OptionError, match="workers 0: must be 1 or more"):
         Processes(materials, 0)
 
 
@@ -128,7 +129,7 @@ def test_less_than_one_worker_is_refused(materials):
 
 
 def test_a_trial_that_cannot_run_is_a_result_with_its_reason(materials):
-    bench = Bench(materials=materials)
+    bench = Context(materials=materials)
     too_high = run_trial(bench, trial(materials, plan=Plan.span(7, 7, 7)))
     assert (too_high.status, too_high.metrics) == ("failed", {})
     assert "7" in too_high.reason
@@ -139,12 +140,13 @@ def test_a_trial_that_cannot_run_is_a_result_with_its_reason(materials):
 
 
 def test_a_bug_in_one_trial_is_its_result_and_says_what_it_was(materials, monkeypatch):
-    def broken(bench, spec):
+    def broken(*given, **more):
         raise ZeroDivisionError("by zero\nand more")
 
-    monkeypatch.setattr("frostline.trials.run_trial.KINDS", {"tune": broken})
-    found = run_trial(Bench(materials=materials), trial(materials))
-    assert (found.status, found.reason) == ("failed", "ZeroDivisionError: by zero")
+    monkeypatch.setattr(trials, "execute", broken)
+    found = run_trial(Context(materials=materials), trial(materials))
+    assert (found.status, found.reason, found.cause) == ("failed", "ZeroDivisionError: by zero", "error")
+    assert "in broken" in found.traceback
 
 
 def test_surgery_kind_and_options_tell_trials_apart(materials):
@@ -165,30 +167,32 @@ class Counting:
     def __init__(self, inner):
         self.inner, self.given = inner, []
 
-    def run(self, specs):
-        self.given += [spec.id for spec in specs]
-        yield from self.inner.run(specs)
+    def run(self, specs, *, keep=False):
+        for spec, result in self.inner.run(specs):
+            self.given.append(spec.id)
+            yield spec, result
 
     def close(self):
         self.inner.close()
 
 
 def test_what_is_recorded_is_not_run_again_and_the_same_trial_twice_runs_once(materials, specs, tmp_path):
-    executor = Counting(Here(Bench(materials=materials)))
+    executor = Counting(Here(Context(materials=materials)))
     with Store(tmp_path / "store.sqlite") as store:
-        first = run_missing(store, [specs[0], specs[0]], executor)
-        every = run_missing(store, specs[:2], executor)
+        first = list(run_missing(store, [specs[0], specs[0]], executor))
+        every = list(run_missing(store, specs[:2], executor))
     assert executor.given == [specs[0].id, specs[1].id]
-    assert every[specs[0].id] == first[specs[0].id]
+    assert len(first) == 1
+    assert every[0] == first[0]
 
 
 def test_what_failed_is_run_again_only_where_that_is_asked(materials, tmp_path):
-    executor = Counting(Here(Bench(materials=materials)))
+    executor = Counting(Here(Context(materials=materials)))
     lost = trial(materials, plan=Plan.span(7, 7, 7))
     with Store(tmp_path / "store.sqlite") as store:
         for retry in (False, False, True):
-            found = run_missing(store, [lost], executor, retry_failed=retry)
-            assert found[lost.id].status == "failed"
+            ((spec, found),) = run_missing(store, [lost], executor, retry_failed=retry)
+            assert (spec, found.status) == (lost, "failed")
     assert executor.given == [lost.id, lost.id]
 
 
@@ -198,17 +202,17 @@ def test_what_failed_is_run_again_only_where_that_is_asked(materials, tmp_path):
 class Noted(Here):
     """Takes down the order in which it is given trials."""
 
-    def run(self, specs):
+    def run(self, specs, *, keep=False):
         self.given = list(specs)
-        return super().run(specs)
+        return super().run(self.given)
 
 
 def test_trials_that_start_from_the_same_frozen_states_come_one_after_the_other(materials, tmp_path):
     plans = [Plan.span(2, 2, 2), Plan.full(2), Plan.span(1, 1, 2)]
     asked = [trial(materials, plan=plan, seed=seed) for seed in range(3) for plan in plans]
-    executor = Noted(Bench(materials=materials))
+    executor = Noted(Context(materials=materials))
     with Store(tmp_path / "store.sqlite") as store:
-        run_missing(store, asked, executor)
+        list(run_missing(store, by_shared_states(asked), executor))
     lowest = [spec.plan.lowest for spec in executor.given]
     assert lowest == sorted(lowest, reverse=True)  # the highest first: its states are there when others need them
     assert sorted(spec.id for spec in executor.given) == sorted(spec.id for spec in asked)
@@ -219,7 +223,7 @@ def test_trials_share_cached_states_and_give_what_each_gives_alone(materials, tm
     monkeypatch.setenv("FROSTLINE_CACHE", str(tmp_path / "cache"))
     asked = [trial(materials, seed=seed) for seed in range(4)]
     given = replace(materials, cache=True)
-    executor = Here(Bench(materials=given)) if workers == 1 else Processes(given, workers)
+    executor = Here(Context(materials=given)) if workers == 1 else Processes(given, workers)
     try:
         found = {spec.id: without_times(result) for spec, result in executor.run(asked)}
     finally:
@@ -228,21 +232,23 @@ def test_trials_share_cached_states_and_give_what_each_gives_alone(materials, tm
     assert len(kept) == len(materials.tasks[asked[0].task["fingerprint"]].splits)  # once for all four trials
     for spec in asked:
         monkeypatch.setenv("FROSTLINE_CACHE", str(tmp_path / spec.id))
-        assert found[spec.id] == without_times(run_trial(Bench(materials=given), spec))
+        assert found[spec.id] == without_times(run_trial(Context(materials=given), spec))
 
 
 def test_a_full_disk_is_no_result_of_a_trial_and_ends_the_study_in_one_line(materials, tmp_path, monkeypatch):
-    def full(bench, spec):
+    def full(*given, **more):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     asked = [trial(materials, seed=seed) for seed in range(2)]
     with Store(tmp_path / "store.sqlite") as store:
-        run_missing(store, asked[:1], Here(Bench(materials=materials)))
+        list(run_missing(store, asked[:1], Here(Context(materials=materials))))
         with monkeypatch.context() as patch:
-            patch.setitem(KINDS._entries, "tune", full)
-            with pytest.raises(UserError, match="the disk is full; make room, and the same command goes on") as error:
-                run_missing(store, asked, Here(Bench(materials=materials)))
+            patch.setattr(trials, "execute", full)
+            with pytest.raises(
+                UserError, match="the disk is full; free some space and run the same command again"
+            ) as error:
+                list(run_missing(store, asked, Here(Context(materials=materials))))
         assert "\n" not in str(error.value)
         assert len(store) == 1
-        run_missing(store, asked, Here(Bench(materials=materials)))
+        list(run_missing(store, asked, Here(Context(materials=materials))))
         assert [result.status for _, result in store] == ["done", "done"]

@@ -17,7 +17,7 @@ from tests.trials.test_executors import materials, trial, without_times  # noqa:
 
 from frostline.cli import invoke
 from frostline.errors import OptionError, UserError
-from frostline.trials.context import Bench
+from frostline.trials.context import Context
 from frostline.trials.executors import Here
 from frostline.trials.ray_executor import OnRay
 
@@ -35,7 +35,7 @@ def loopback():
 
 
 def in_this_process(given, specs):
-    return {spec.id: without_times(result) for spec, result in Here(Bench(materials=given)).run(specs)}
+    return {spec.id: without_times(result) for spec, result in Here(Context(materials=given)).run(specs)}
 
 
 def test_trials_on_ray_give_the_same_results_as_in_this_process(materials):  # noqa: F811
@@ -76,7 +76,7 @@ def test_a_study_of_which_a_node_is_killed_in_the_middle_ends_with_the_same_tabl
     nodes, ran = [], []
 
     class Watched(OnRay):
-        def run(self, specs):
+        def run(self, specs, *, keep=False):
             for spec, result in super().run(specs):
                 ran.append(spec.id)
                 if len(ran) == 1:

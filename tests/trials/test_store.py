@@ -234,7 +234,7 @@ def test_a_full_disk_is_one_line_and_what_is_recorded_stays(path):
         (pages,) = store._file.execute("PRAGMA page_count").fetchone()
         store._file.execute(f"PRAGMA max_page_count = {pages}")  # the error that SQLite gives on a full disk
         large = replace(RESULT, predictions={"validation": tuple(range(10_000))})
-        with pytest.raises(UserError, match="the disk is full; make room") as error:
+        with pytest.raises(UserError, match="the disk is full; free some space") as error:
             store.put(numbered(1), large)
         assert "\n" not in str(error.value)
     with Store(path) as store:

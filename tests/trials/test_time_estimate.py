@@ -10,7 +10,6 @@ from tests.trials.test_executors import materials, trial  # noqa: F401 (a fixtur
 from frostline.costs.timing import Speed
 from frostline.encoders.loading import load_encoder
 from frostline.records import Plan
-from frostline.studies import STUDIES
 from frostline.trials import time_estimate as expected
 from frostline.trials.time_estimate import expected_seconds, in_words
 
@@ -30,17 +29,16 @@ def seconds(materials, monkeypatch):  # noqa: F811
     monkeypatch.setattr(expected, "calibrate", once)
 
     def found(*specs):
-        return expected_seconds(specs, {encoder.revision: encoder}, materials.tasks)
+        return expected_seconds(specs, {encoder.revision: encoder}, materials.tasks, tunings={"twice": 2})
 
     return found
 
 
 def test_trials_add_up_and_those_that_tune_twice_count_twice(seconds, materials):  # noqa: F811
-    assert "similarity" in STUDIES  # whose trials tune two models
     one, other = trial(materials, plan=Plan.full(2)), trial(materials, plan=Plan.span(2, 2, 2))
     first, second, both = seconds(one), seconds(other), seconds(one, other)
     assert both == pytest.approx([a + b for a, b in zip(first, second, strict=True)])
-    assert seconds(replace(one, kind="similarity")) == pytest.approx([2 * value for value in first])
+    assert seconds(replace(one, kind="twice")) == pytest.approx([2 * value for value in first])
     low, middle, high = first
     assert 0 < low < middle < high
 

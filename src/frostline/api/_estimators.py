@@ -105,10 +105,10 @@ class _Tuning(BaseEstimator):  # type: ignore[misc]
         return Recipe.from_json({name: getattr(self, name) for name in named})
 
     def _tune(self, rows: Split, kind: Any, names: tuple[str, ...]) -> None:
+        from frostline.api._tune import tune
         from frostline.encoders.encoder import Encoder
         from frostline.encoders.loading import load_encoder
         from frostline.plans.parsing import read_plan, with_method
-        from frostline.training.execution import tune
 
         recipe = self._recipe()
         task = self._task(rows, kind, names)

@@ -77,8 +77,8 @@ def command(
             seed=seed,
             splits=split.value != "all",
         )
-    with screen.stages() as tell:
-        found = evaluate(loaded, task, split=split.value, report=tell)
+    with screen.stages() as progress:
+        found = evaluate(loaded, task, split=split.value, progress=progress)
     if as_json:
         screen.print_json(found.to_json())
         return

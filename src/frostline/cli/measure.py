@@ -88,10 +88,10 @@ def command(
     """
     source = options.one_source(file, data)
     with screen.starting():
+        from frostline.api._measure import measure
         from frostline.encoders.loading import load_encoder
         from frostline.files import folders
         from frostline.kernels.device import use_device
-        from frostline.scoring.measurement import measure
         from frostline.scoring.scores import LAYER_SCORES
         from frostline.tasks import load_task
     if list_scores:
@@ -119,7 +119,7 @@ def command(
         )
     with screen.waiting("loading the encoder"):
         encoder = load_encoder(model, revision=revision, device=place)
-    with screen.stages() as tell:
+    with screen.stages() as progress:
         found = measure(
             encoder,
             task,
@@ -132,7 +132,7 @@ def command(
             stream=stream,
             nulls=[name.strip() for name in nulls.split(",")] if nulls else (),
             seed=seed,
-            progress=tell,
+            progress=progress,
         )
     if save is not None:
         folders.write(save, kind="measurement", files={"scores.json": found.to_json()}, made_with={"seed": seed})

@@ -6,11 +6,14 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
 from frostline.errors import OptionError
+
+if TYPE_CHECKING:
+    from frostline.records.compute import Compute
 
 Data = Annotated[
     Optional[str],
@@ -113,3 +116,41 @@ def one_source(file: str | None, data: str | None) -> str | None:
     if source is not None and not source.strip():
         raise OptionError("data '': is empty; give a file, a preset or a hub id, or leave it out for the embedded data")
     return source
+
+
+Workers = Annotated[
+    Optional[int],
+    typer.Option("--workers", help="Processes that run trials at the same time.", show_default="1"),
+]
+On = Annotated[
+    Optional[str],
+    typer.Option(
+        "--on",
+        metavar="ray|ADDRESS",
+        help="Run trials with Ray, here or on the cluster at the address.",
+        show_default="processes on this machine",
+    ),
+]
+CpusPerTrial = Annotated[float, typer.Option("--cpus-per-trial", help="CPUs of a trial, with --on.")]
+GpusPerTrial = Annotated[float, typer.Option("--gpus-per-trial", help="GPUs of a trial, with --on.")]
+
+
+def compute(
+    workers: int | None, on: str | None, cpus_per_trial: float, gpus_per_trial: float, *, device: str
+) -> Compute:
+    """Return where trials run; refuse options that exclude each other."""
+    from frostline.records.compute import Compute
+
+    if on is None and (cpus_per_trial, gpus_per_trial) != (1, 0):
+        raise OptionError(
+            "--cpus-per-trial and --gpus-per-trial: are for --on ray or an address; say --device for here"
+        )
+    if on is not None and workers is not None:
+        raise OptionError("--workers: is for processes on this machine; with --on, --cpus-per-trial says how many fit")
+    return Compute(
+        workers=1 if workers is None else workers,
+        on=on,
+        cpus_per_trial=cpus_per_trial,
+        gpus_per_trial=gpus_per_trial,
+        device=device,
+    )

@@ -57,14 +57,15 @@ def command(
         best=best,
     )
     with screen.starting():
+        from frostline.api._arguments import to_task_or_sample
+        from frostline.api._plan import plan
         from frostline.encoders.loading import load_encoder
         from frostline.kernels.device import use_device
         from frostline.records import Recipe
-        from frostline.search.planning import plan, task_or_example
     recipe = Recipe(epochs=epochs, batch=batch, max_length=max_length, threads=threads, seed=seed)
     place = use_device(device, threads=threads)
     with screen.waiting("reading the data"):
-        task = task_or_example(
+        task = to_task_or_sample(
             source,
             text=text,
             text_pair=text_pair,
@@ -79,9 +80,9 @@ def command(
         )
     with screen.waiting("loading the encoder"):
         encoder = load_encoder(model, revision=revision, device=place)
-    with screen.stages() as tell:
+    with screen.stages() as progress:
         found = plan(
-            encoder, task, budget=budget, recipe=recipe, allow_frostline_only=allow_frostline_only, report=tell
+            encoder, task, budget=budget, recipe=recipe, allow_frostline_only=allow_frostline_only, progress=progress
         )
     if as_json:
         screen.print_json(found.to_json())

@@ -56,8 +56,8 @@ def command(
         rows, notes = read_unlabelled(file, text=text, text_pair=text_pair, choices=choices)
     with screen.waiting("loading the model"):
         loaded = load_tuned(folder, encoder=model, device=place)
-    with screen.stages() as tell:
-        found = answer(loaded, rows, notes, is_pair_guessed=text_pair is None, report=tell)
+    with screen.stages() as progress:
+        found = answer(loaded, rows, notes, is_pair_guessed=text_pair is None, progress=progress)
     for note in found.notes:
         print(f"note: {note}", file=sys.stderr)
     if output is not None:

@@ -11,6 +11,7 @@ import typer
 
 from frostline.cli import options, screen
 from frostline.errors import OptionError
+from frostline.progress import Step
 
 
 def command(
@@ -54,15 +55,15 @@ def command(
         _follow(folder, port or 0, show=show)
         return
     check_printing(figures, form=form, scheme=theme)
-    with screen.stages() as tell:
-        tell("report", 0, 1)
+    with screen.stages() as progress:
+        progress(Step(stage="report"))
         path = write_report(folder, output)
         printed = []
         if figures is not None:
             drawn = page_of(open_folder(folder)).printable
             for number, one in enumerate(print_figures(drawn, figures, form=form, scheme=theme, titles=titles), 1):
                 printed.append(one)
-                tell("figures", number, len(drawn))
+                progress(Step(stage="figures", done=number, total=len(drawn)))
     if as_json:
         screen.print_json({"report": str(path), "figures": [str(one) for one in printed]})
     else:

@@ -16,7 +16,7 @@ from frostline.errors import Interrupted
 
 if TYPE_CHECKING:
     from frostline.search.run_result import Run
-    from frostline.search.successive_halving import Entry, Rung
+    from frostline.search.successive_halving import Entry
 
 
 def command(
@@ -57,6 +57,10 @@ def command(
         ),
     ] = None,
     cache: Annotated[bool, typer.Option("--cache/--no-cache", help="Keep frozen states on disk.")] = True,
+    workers: options.Workers = None,
+    on: options.On = None,
+    cpus_per_trial: options.CpusPerTrial = 1,
+    gpus_per_trial: options.GpusPerTrial = 0,
     max_length: options.MaxLength = None,
     seed: options.Seed = 0,
     threads: options.Threads = None,
@@ -83,21 +87,23 @@ def command(
         best=best,
     )
     with screen.starting():
+        from frostline.api._arguments import to_task_or_sample
+        from frostline.api._run import run
         from frostline.encoders.loading import load_encoder
         from frostline.files import folders
         from frostline.kernels.device import use_device
         from frostline.records import Recipe
-        from frostline.search.planning import task_or_example
-        from frostline.search.run import check_task, run
+        from frostline.search.run import check_task
     recipe = Recipe(
         learning_rate=learning_rate, epochs=epochs, batch=batch, max_length=max_length, threads=threads, seed=seed
     )
     place = use_device(device, threads=threads)
+    compute = options.compute(workers, on, cpus_per_trial, gpus_per_trial, device=str(place))
     folders.check_output(
         output, overwrite=overwrite, resume=(output / folders.CHECKPOINTS).is_dir() and not overwrite, is_run=True
     )
     with screen.waiting("reading the data"):
-        task = task_or_example(
+        task = to_task_or_sample(
             source,
             text=text,
             text_pair=text_pair,
@@ -113,7 +119,7 @@ def command(
         check_task(task)
     with screen.waiting("loading the encoder"):
         encoder = load_encoder(model, revision=revision, device=place)
-    with screen.stages_with_table() as (tell, show):
+    with screen.listening(is_silent=as_json), screen.stages() as progress:
         try:
             found = run(
                 encoder,
@@ -124,9 +130,8 @@ def command(
                 recipe=recipe,
                 allow_frostline_only=allow_frostline_only,
                 cache=cache,
-                report=tell,
-                announce=(lambda line: None) if as_json else screen.say,
-                tell=lambda rung, entries, total: show(_standing(rung, entries, total)),
+                compute=compute,
+                progress=progress,
             )
         except KeyboardInterrupt:
             again = "the same command without --overwrite" if overwrite else "the same command"
@@ -135,14 +140,6 @@ def command(
         screen.print_json({**found.to_json(), "folder": str(output)})
     else:
         _show(found)
-
-
-def _standing(rung: Rung, entries: Sequence[Entry], total: int) -> Table:
-    """How a round stands, for the terminal while it runs."""
-    made = _race_table(entries[:12])
-    made.title = f"round {rung.number}: {len(entries)} of {total} plans, {rung.train_rows:,} rows, {rung.epochs} epochs"
-    made.title_justify = "left"
-    return made
 
 
 def _race_table(entries: Sequence[Entry], *, chosen: str = "", gaps: dict[str, str] | None = None) -> Table:

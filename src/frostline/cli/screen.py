@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, Group
@@ -17,13 +18,14 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
+from frostline.progress import Progress, Step, logger
 from frostline.records.table import cell_in_words
 
 if TYPE_CHECKING:
     from frostline.records.table import Table as StudyTable
 
-Tell = Callable[[str, int, int], None]
 _ROWS_ON_SCREEN = 60
+_STANDING_ROWS = 12
 _QUIET_SECONDS = 30  # at most, between two lines where there is no terminal
 
 
@@ -99,56 +101,93 @@ def say(line: str) -> None:
     console.print(line, markup=False, highlight=False)
 
 
-def _lines_in_log(console: Console) -> Tell:
-    """What moves the bar, where there is no terminal for one: a line once in a while."""
+class Lines(logging.Handler):
+    """Prints what is logged, and remembers the lines."""
+
+    def __init__(self, *, is_silent: bool) -> None:
+        super().__init__(logging.INFO)
+        self.lines: list[str] = []
+        self._is_silent = is_silent
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print one line."""
+        self.lines.append(record.getMessage())
+        if not self._is_silent:
+            say(self.lines[-1])
+
+
+@contextlib.contextmanager
+def listening(*, is_silent: bool = False) -> Iterator[Lines]:
+    """Print what the library logs, while the block runs."""
+    handler, before = Lines(is_silent=is_silent), logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield handler
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(before)
+
+
+def describe(step: Step) -> str:
+    """Return what is being done, in words."""
+    if step.stage == "training":
+        return step.detail  # the epoch says it
+    return f"{step.stage}: {step.detail}" if step.detail else step.stage
+
+
+def _lines_in_log(console: Console) -> Progress:
+    """Return what replaces the bar where there is no terminal for one: a line once in a while."""
     last = time.monotonic()
 
-    def tell(what: str, done: int, total: int) -> None:
+    def show(step: Step) -> None:
         nonlocal last
         if time.monotonic() - last < _QUIET_SECONDS:
             return
         last = time.monotonic()
-        console.print(f"{what} {done} of {total}" if total > 1 else what, markup=False, highlight=False, soft_wrap=True)
+        line = f"{describe(step)} {step.done} of {step.total}" if step.total > 1 else describe(step)
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
 
-    return tell
+    return show
 
 
 @contextlib.contextmanager
-def stages() -> Iterator[Tell]:
-    """A bar on standard error, moved by calling what is yielded with (what is being done, done, in all).
+def stages() -> Iterator[Progress]:
+    """Yield a progress callback that moves a bar on standard error, with interim results above it.
 
-    Without a terminal, in a log say, it is a line every half minute.
+    Without a terminal, in a log say, it prints a line every half minute.
     """
-    with stages_with_table() as (tell, _):
-        yield tell
-
-
-@contextlib.contextmanager
-def stages_with_table() -> Iterator[tuple[Tell, Callable[[Table | None], None]]]:
-    """The same, and a table above the bar, set by calling the second thing that is yielded."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich import progress as bars
 
     console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    bar = Progress(*columns, console=console)
+    columns = (bars.TextColumn("{task.description}"), bars.BarColumn(), bars.MofNCompleteColumn())
+    bar = bars.Progress(*columns, bars.TimeRemainingColumn(), console=console)
     task = bar.add_task("starting", total=None)
     if not console.is_terminal:
-        yield _lines_in_log(console), (lambda shown: None)
+        yield _lines_in_log(console)
         return
     with Live(bar, console=console, transient=True, refresh_per_second=8) as live, _running(live):
         stage = ""
 
-        def tell(what: str, done: int, total: int) -> None:
+        def show(step: Step) -> None:
             nonlocal stage
-            if what.split(":")[0] != stage:
-                stage = what.split(":")[0]
+            if step.table is not None:
+                live.update(Group(_standing(step.table), bar))
+                return
+            if step.stage != stage:
+                stage = step.stage
                 bar.reset(task)
-            bar.update(task, description=what, completed=done, total=total)
+            bar.update(task, description=describe(step), completed=step.done, total=step.total)
 
-        def show(shown: Table | None) -> None:
-            live.update(bar if shown is None else Group(shown, bar))
+        yield show
 
-        yield tell, show
+
+def _standing(made: StudyTable) -> Table:
+    """Return an interim result, as much of it as fits above the bar."""
+    rows = [[cell_in_words(cell) for cell in row] for row in made.rows[:_STANDING_ROWS]]
+    shown = table(made.columns, rows, right=made.columns[1:-1])
+    shown.title, shown.title_justify = made.title, "left"
+    return shown
 
 
 def show_table(made: StudyTable) -> None:

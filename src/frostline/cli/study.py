@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
@@ -12,11 +12,10 @@ import typer
 
 from frostline.cli import options, screen
 from frostline.errors import Interrupted, OptionError, TrialsFailed
+from frostline.progress import Progress, Step
 
 if TYPE_CHECKING:
-    from frostline.api._study import Studied
-    from frostline.trials.context import Materials
-    from frostline.trials.executors import Executor
+    from frostline.studies._engine.run import Studied
 
 
 def command(
@@ -65,21 +64,11 @@ def command(
     ] = None,
     batch: Annotated[Optional[int], typer.Option(help="Rows per step.", show_default="the paper's")] = None,
     max_length: options.MaxLength = None,
-    workers: Annotated[
-        Optional[int], typer.Option(help="Processes that run trials at the same time.", show_default="1")
-    ] = None,
+    workers: options.Workers = None,
     threads: Annotated[int, typer.Option(help="CPU threads of each trial; results depend on it.")] = 1,
-    on: Annotated[
-        Optional[str],
-        typer.Option(
-            "--on",
-            metavar="ray|ADDRESS",
-            help="Run trials with Ray, here or on the cluster at the address.",
-            show_default="processes on this machine",
-        ),
-    ] = None,
-    cpus_per_trial: Annotated[float, typer.Option(help="Of a node, with --on.")] = 1,
-    gpus_per_trial: Annotated[float, typer.Option(help="Of a node, with --on.")] = 0,
+    on: options.On = None,
+    cpus_per_trial: options.CpusPerTrial = 1,
+    gpus_per_trial: options.GpusPerTrial = 0,
     device: options.Device = "cpu",
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run trials again that have failed.")] = False,
     cache: Annotated[bool, typer.Option("--cache/--no-cache", help="Keep frozen states on disk.")] = True,
@@ -100,22 +89,16 @@ def command(
         _list(as_json=as_json)
         return
     with screen.starting():
-        from frostline.api._study import study
+        from frostline.api._study import StudyOptions, study
         from frostline.kernels.device import use_device
-        from frostline.records import TrialResult, TrialSpec
         from frostline.studies import STUDIES
     chosen = STUDIES[name]  # a name that is unknown is said before anything is loaded
     if any(not given.strip(", ") for given in tasks or []):
         raise OptionError("--tasks '': names no task; leave it away for the study's own")
-    if on is None and (cpus_per_trial != 1 or gpus_per_trial != 0):
-        raise OptionError(
-            "--cpus-per-trial and --gpus-per-trial: are for --on ray or an address; say --device for here"
-        )
     if dry_run and as_json:
         raise OptionError("--dry-run: says a line and no tables; leave --json away")
-    if on is not None and workers is not None:
-        raise OptionError("--workers: is for processes on this machine; with --on, --cpus-per-trial says how many fit")
     place = use_device(device, threads=None)
+    compute = options.compute(workers, on, cpus_per_trial, gpus_per_trial, device=str(place))
     recipe = {
         "learning_rate": learning_rate,
         "epochs": epochs,
@@ -123,46 +106,31 @@ def command(
         "max_length": max_length,
         "threads": threads,
     }
-    with screen.stages() as tell:
-        trials = 0, 0
-
-        def progress(done: int, total: int, spec: TrialSpec | None, result: TrialResult | None) -> None:
-            nonlocal trials
-            trials = done, total
-            tell(f"{chosen.name}: trials", done, total)
-            if result is not None and result.status == "failed" and not as_json:
-                screen.say(f"failed: {result.reason}")
-
-        def within(what: str, done: int, total: int) -> None:
-            finished, trials_in_all = trials
-            share = f" {done / total:.0%}" if total > 1 else ""
-            tell(f"{chosen.name}: {what}{share}; trials", finished, trials_in_all)
-
+    asked = StudyOptions(
+        encoders=encoder or [None],
+        tasks=[name.strip() for given in tasks or [] for name in given.split(",") if name.strip()],
+        seeds=seeds,
+        rows=rows,
+        quick=quick,
+        options=_options(option or []),
+        recipe={key: value for key, value in recipe.items() if value is not None},
+        protocol=protocol,
+        margin=margin,
+        columns={"text": text, "text_pair": text_pair, "label": label, "kind": kind and kind.value},
+        data_dir=data_dir,
+    )
+    with screen.listening(is_silent=as_json), screen.stages() as progress:
         try:
             found = study(
                 name,
-                encoders=encoder or [None],
-                tasks=[one.strip() for given in tasks or [] for one in given.split(",") if one.strip()],
+                asked,
                 output=output,
-                seeds=seeds,
-                rows=rows,
-                quick=quick,
-                options=_options(option or []),
-                recipe={key: value for key, value in recipe.items() if value is not None},
-                protocol=protocol,
-                margin=margin,
-                columns={"text": text, "text_pair": text_pair, "label": label, "kind": kind and kind.value},
-                data_dir=data_dir,
-                workers=0 if on is not None else 1 if workers is None else workers,
-                executor=None if on is None else _on_ray(on, cpus_per_trial, gpus_per_trial),
-                device=str(place),
+                compute=compute,
                 retry_failed=retry_failed,
                 cache=cache,
                 estimate=estimate,
                 dry_run=dry_run,
-                announce=(lambda line: None) if as_json else screen.say,
-                progress=progress,
-                within=within,
+                progress=_with_trials(progress, chosen.name),
             )
         except KeyboardInterrupt:
             raise Interrupted("interrupted; the same command goes on with the study") from None
@@ -179,11 +147,19 @@ def command(
         )
 
 
-def _on_ray(on: str, cpus: float, gpus: float) -> Callable[[Materials], Executor]:
-    from frostline.trials.ray_executor import OnRay
+def _with_trials(progress: Progress, name: str) -> Progress:
+    """Return a callback that shows how many trials are done, and how far the one that runs is."""
+    done, total = 0, 0
 
-    address = None if on == "ray" else on
-    return lambda materials: OnRay(materials, address=address, cpus=cpus, gpus=gpus)
+    def show(step: Step) -> None:
+        nonlocal done, total
+        if step.stage == "trials":
+            done, total = step.done, step.total
+        share = f" {step.done / step.total:.0%}" if step.total > 1 and step.stage != "trials" else ""
+        within = "" if step.stage == "trials" else f"{screen.describe(step)}{share}; "
+        progress(replace(step, stage=f"{name}: {within}trials", detail="", done=done, total=total))
+
+    return show
 
 
 def _options(given: list[str]) -> dict[str, str]:

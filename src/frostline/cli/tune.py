@@ -17,6 +17,7 @@ from frostline.errors import Interrupted, OptionError
 
 if TYPE_CHECKING:
     from frostline.encoders.encoder import Encoder
+    from frostline.progress import Progress
     from frostline.records import LayerScores, Plan
     from frostline.tasks import Task
     from frostline.training.result import Tuned
@@ -113,13 +114,13 @@ def command(
     if output is None and (resume or overwrite):
         raise OptionError(f"--{'resume' if resume else 'overwrite'}: say which folder with --output")
     with screen.starting():
+        from frostline.api._tune import tune
         from frostline.encoders.loading import load_encoder
         from frostline.files import folders
         from frostline.kernels.device import use_device
         from frostline.plans.parsing import check_words, with_method
         from frostline.records import Plan, Recipe
         from frostline.tasks import load_task
-        from frostline.training.execution import tune
     recipe = Recipe.from_json(
         {
             "learning_rate": learning_rate,
@@ -165,15 +166,8 @@ def command(
         )
     with screen.waiting("loading the encoder"):
         encoder = load_encoder(model, revision=revision, device=place)
-    said: set[str] = set()
-
-    def announce(line: str) -> None:
-        said.add(line.removeprefix("note: "))
-        if not as_json:
-            screen.say(line)
-
-    with screen.stages() as tell, _resumable(output):
-        chosen = with_method(_plan(plan, encoder, task, measured, seed=seed, tell=tell), method)
+    with screen.listening(is_silent=as_json) as log, screen.stages() as progress, _resumable(output):
+        chosen = with_method(_plan(plan, encoder, task, measured, seed=seed, progress=progress), method)
         tuned = tune(
             encoder,
             task,
@@ -184,13 +178,12 @@ def command(
             overwrite=overwrite,
             resume=resume,
             cache=cache,
-            report=tell,
-            announce=announce,
+            progress=progress,
         )
     if as_json:
         screen.print_json({**tuned.to_json(), "folder": None if output is None else str(output)})
     else:
-        _show(tuned, said)
+        _show(tuned, {line.removeprefix("note: ") for line in log.lines})
 
 
 @contextlib.contextmanager
@@ -205,10 +198,10 @@ def _resumable(output: Path | None) -> Iterator[None]:
 
 
 def _plan(
-    words: str, encoder: Encoder, task: Task, scores: LayerScores | None, *, seed: int, tell: screen.Tell
+    words: str, encoder: Encoder, task: Task, scores: LayerScores | None, *, seed: int, progress: Progress
 ) -> Plan:
     from frostline.plans.parsing import read_plan
-    from frostline.scoring.measurement import measure
+    from frostline.scoring.measurement import MeasureOptions, measure_layers
 
     if scores is not None and scores.encoder.get("revision") != encoder.revision:
         raise OptionError(f"--scores: were measured on {scores.encoder.get('name')}, not on {encoder.name}")
@@ -218,8 +211,11 @@ def _plan(
         task,
         scores=scores,
         seed=seed,
-        measured=lambda names: measure(
-            encoder, task, scores=names, similarity=False, uncertainty=False, seed=seed, progress=tell
+        measured=lambda names: measure_layers(
+            encoder,
+            task,
+            MeasureOptions(scores=names, similarity=False, uncertainty=False, seed=seed),
+            progress=progress,
         ),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import reduce
@@ -38,7 +39,7 @@ class Costs:
     """The costs of plans for one encoder and one workload."""
 
     def __init__(self, config: Config, load: Workload, recipe: Recipe, *, speed: Speed | None = None) -> None:
-        """Take down what the costs depend on.
+        """Count what all plans share.
 
         Args:
             config: a Hugging Face configuration of a supported family.
@@ -52,6 +53,12 @@ class Costs:
         self.epoch, self.largest = self._epoch()
         self.counter = Counter(self.encoder, outputs=load.outputs, kind=load.kind, head=recipe.head)
         self._whole_inference = self._inference(Plan(layers=(), head=self.encoder.depth))
+
+    def at(self, speed: Speed) -> Costs:
+        """Return the same costs with estimates in seconds for a machine of this speed."""
+        timed = copy.copy(self)
+        timed.speed = speed
+        return timed
 
     def of(self, plan: Plan, *, epochs: int | None = None) -> Cost:
         """What the plan costs, trained for so many epochs; the recipe's if not given."""

@@ -137,11 +137,12 @@ def _from_json(text: str) -> Plan:
 
 def _measuring(encoder: Encoder, task: Task | None, text: str, seed: int) -> Callable[[tuple[str, ...]], LayerScores]:
     def measured(names: tuple[str, ...]) -> LayerScores:
-        from frostline.scoring.measurement import measure
+        from frostline.scoring.measurement import MeasureOptions, measure_layers
 
         if task is None:
             raise OptionError(f"plan {text!r}: needs measured layer scores ({', '.join(names)})")
-        return measure(encoder, task, scores=names, similarity=False, uncertainty=False, seed=seed)
+        options = MeasureOptions(scores=names, similarity=False, uncertainty=False, seed=seed)
+        return measure_layers(encoder, task, options)
 
     return measured
 

@@ -16,9 +16,10 @@ from frostline.encoders.families._family import Config
 from frostline.encoders.heads import FamilyHead, HeadKind, family_head
 from frostline.encoders.loading import EMBEDDED_NAME, load_encoder, read_config
 from frostline.errors import EncoderError, OptionError
+from frostline.progress import Progress, silent
 from frostline.records import Plan, Recipe
 from frostline.tasks import Split
-from frostline.training.dataset import Examples, Progress, tokenize_split
+from frostline.training.dataset import Examples, tokenize_split
 from frostline.training.loop import load_weights
 from frostline.training.model import Tunable, make_tunable
 
@@ -47,7 +48,7 @@ class Predictor:
     name: str
     tuned_on: Mapping[str, Any] = field(default_factory=dict)
 
-    def outputs(self, split: Split, *, progress: Progress | None = None) -> Tensor:
+    def outputs(self, split: Split, *, progress: Progress = silent) -> Tensor:
         """Logits or values of every row, (rows, outputs); the rows' labels are not looked at."""
         tokens, offsets = tokenize_split(self.tunable.encoder, split, max_length=self.max_length)
         rows = Examples(tokens=tokens, states=None, labels=torch.tensor(split.labels), offsets=offsets)

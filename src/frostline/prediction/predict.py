@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,11 @@ from frostline.encoders.encoder import Encoder
 from frostline.errors import DataError, OptionError, did_you_mean
 from frostline.prediction.loading import Predictor, load_tuned
 from frostline.prediction.rows import in_words
+from frostline.progress import Progress, silent
 from frostline.tasks import Split, Task, find_preset, load_task
 from frostline.tasks.raw_table import listed, show
 from frostline.tasks.unlabelled import read_unlabelled
 from frostline.training.loop import judge
-
-Report = Callable[[str, int, int], None]  # what is being done, how much of it, of how much
 
 SPLITS = ("train", "validation", "test", "all")
 
@@ -89,7 +88,7 @@ def predict(
     text_pair: str | None = None,
     choices: str | Sequence[str] | None = None,
     encoder: Encoder | str | Path | None = None,
-    report: Report | None = None,
+    progress: Progress = silent,
 ) -> Predictions:
     """The labels that a tuned model gives to texts, with their probabilities.
 
@@ -101,16 +100,16 @@ def predict(
         text_pair: the column with the second text.
         choices: for multiple choice, the column or columns with the candidates.
         encoder: the encoder that a model which is no stock one was tuned from, where it has moved.
-        report: told how far things are.
+        progress: progress callback.
     """
     rows, notes = read_unlabelled(data, text=text, text_pair=text_pair, choices=choices)
     model = folder if isinstance(folder, Predictor) else load_tuned(folder, encoder=encoder)
     is_guessed = text_pair is None and not isinstance(data, list | tuple)
-    return answer(model, rows, notes, is_pair_guessed=is_guessed, report=report)
+    return answer(model, rows, notes, is_pair_guessed=is_guessed, progress=progress)
 
 
 def answer(
-    model: Predictor, rows: Split, notes: tuple[str, ...], *, is_pair_guessed: bool, report: Report | None = None
+    model: Predictor, rows: Split, notes: tuple[str, ...], *, is_pair_guessed: bool, progress: Progress = silent
 ) -> Predictions:
     """What a model says of rows that were read already.
 
@@ -119,7 +118,7 @@ def answer(
         rows: without labels.
         notes: what was guessed about them.
         is_pair_guessed: a column with second texts was not asked for, and may be left out.
-        report: told how far things are.
+        progress: progress callback.
     """
     if model.kind == "multiple choice" and rows.choices is None:
         raise DataError(f"{model.name}: chooses between answers; the data needs columns with them (--choices)")
@@ -129,7 +128,7 @@ def answer(
         rows = replace(rows, pairs=None)  # a column that was taken for a second text
         notes = (*notes, f"the second text is not used: {model.name} was tuned on single texts")
     _check_pairs(model, rows)
-    said = in_words(_outputs(model, rows, report), rows, model.kind, model.label_names, with_labels=False)
+    said = in_words(model.outputs(rows, progress=progress), rows, model.kind, model.label_names, with_labels=False)
     return Predictions(rows=tuple(said), label_names=model.label_names, notes=notes)
 
 
@@ -139,7 +138,7 @@ def evaluate(
     *,
     split: str = "test",
     encoder: Encoder | str | Path | None = None,
-    report: Report | None = None,
+    progress: Progress = silent,
 ) -> Evaluation:
     """How good a tuned model is on labelled rows, by the task's metrics.
 
@@ -148,7 +147,7 @@ def evaluate(
         task: a Task, or what `load_task` takes: a file, preset name, hub id, DataFrame or Dataset.
         split: train, validation or test, as given or carved from a file; or all rows.
         encoder: the encoder that a model which is no stock one was tuned from, where it has moved.
-        report: told how far things are.
+        progress: progress callback.
     """
     if split not in SPLITS:
         raise OptionError(f"split {split!r}: must be one of {', '.join(SPLITS)}")
@@ -158,7 +157,7 @@ def evaluate(
     rows, notes = in_model_terms(model, task, split)
     _check_pairs(model, rows)
     notes += _carved(model, task, rows, split)
-    outputs = _outputs(model, rows, report)
+    outputs = model.outputs(rows, progress=progress)
     said = in_words(outputs, rows, model.kind, model.label_names, with_labels=True)
     return Evaluation(
         metrics=judge(outputs, torch.tensor(rows.labels), task.metrics, model.kind),
@@ -252,8 +251,3 @@ def _joined(splits: Sequence[Split]) -> Split:
         labels=tuple([label for split in splits for label in split.labels]),
         rows=tuple(row for split in splits for row in split.rows),
     )
-
-
-def _outputs(model: Predictor, rows: Split, report: Report | None) -> torch.Tensor:
-    tell = report or (lambda what, done, total: None)
-    return model.outputs(rows, progress=lambda done, total: tell("predicting", done, total))

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from frostline.errors import OptionError
 from frostline.records._plain import plain
 from frostline.records._version import FORMAT_VERSION
+from frostline.records.display import Displayed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +63,7 @@ class LayerScore:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LayerScores:
+class LayerScores(Displayed):
     """What was measured for one encoder and one task."""
 
     encoder: Mapping[str, Any]  # name, revision, family, layers, width
@@ -88,11 +89,6 @@ class LayerScores:
     def depth(self) -> int:
         """The number of layers."""
         return int(self.encoder["layers"])
-
-    def _repr_html_(self) -> str:
-        from frostline.report.notebook import scores_html
-
-        return scores_html(self)
 
     def to_json(self) -> dict[str, Any]:
         """The measurement as plain JSON values; `scores.NAME.values` runs over layers 0..L."""

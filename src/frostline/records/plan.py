@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from frostline.errors import OptionError
+from frostline.records.display import Displayed
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class Plan(Displayed):
     """Which layers train and how, and where the head reads; everything above the head is dropped."""
 
     layers: tuple[int, ...]  # the layers that train, ascending; 1 is the lowest; none: only the head trains
@@ -85,8 +86,3 @@ class Plan:
         if self.layers and len(self.layers) == self.layers[-1] - self.layers[0] + 1:
             return f"({self.layers[0]}, {self.layers[-1]}, {self.head})"
         return f"(layers {'+'.join(map(str, self.layers)) or 'none'}, head {self.head})"
-
-    def _repr_html_(self) -> str:
-        from frostline.report.notebook import plan_html
-
-        return plan_html(self)

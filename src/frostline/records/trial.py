@@ -12,7 +12,8 @@ from frostline.records._plain import plain
 from frostline.records.plan import Plan
 from frostline.records.recipe import Recipe
 
-DISK_IS_FULL = "the disk is full"  # the reason of a trial that could not be run for that
+# Why a trial failed: its training diverged, a user's mistake, a bug, a lost process, or a disk without room.
+FailureCause = Literal["", "diverged", "refused", "error", "lost", "disk full"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +83,8 @@ class TrialResult:
     Args:
         status: done, or failed.
         reason: why it failed, in a line.
+        cause: the kind of failure; empty for a trial that is done, or was recorded before causes were.
+        traceback: where a bug arose.
         metrics: by split, those of the epoch that was kept.
         history: one record per evaluation.
         predictions: by split, for every row the class number, the choice's number or the value.
@@ -93,6 +96,8 @@ class TrialResult:
 
     status: Literal["done", "failed"]
     reason: str = ""
+    cause: FailureCause = ""
+    traceback: str = ""
     metrics: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     history: tuple[Mapping[str, Any], ...] = ()
     predictions: Mapping[str, tuple[float, ...]] = field(default_factory=dict)

@@ -1,17 +1,20 @@
-"""Compact views for notebooks: what `_repr_html_` of scores, plans, runs and studies gives. Everything is escaped."""
+"""Compact views for notebooks of scores, plans, runs and studies; everything is escaped."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from html import escape
-from typing import TYPE_CHECKING
 
 from frostline.charts.theme import ROLES
-from frostline.records.table import cell_in_words
-
-if TYPE_CHECKING:
-    from frostline.records import LayerScores, Plan
-    from frostline.records.table import Table
+from frostline.records import LayerScores, Plan
+from frostline.records.display import as_html
+from frostline.records.table import Table, cell_in_words, table_of
+from frostline.search.planning import Plans
+from frostline.search.run_result import Run
+from frostline.studies import STUDIES
+from frostline.studies._engine.run import Studied
+from frostline.tasks.metrics import METRICS
 
 _MORE = {"dropped": ";border:1px dashed;text-decoration:line-through", "head": ";width:70%"}
 _ROLES = {name: f"background:{role.fill};color:{role.ink}{_MORE.get(name, '')}" for name, role in ROLES.items()}
@@ -41,6 +44,7 @@ def stack_html(parts: Sequence[Mapping[str, str]]) -> str:
     return f'<div style="width:190px">{"".join(lines)}</div>'
 
 
+@as_html.register
 def plan_html(plan: Plan) -> str:
     """A plan with its drawing, as far up as the head."""
     because = f"<div>{escape(plan.because)}</div>" if plan.because else ""
@@ -48,6 +52,7 @@ def plan_html(plan: Plan) -> str:
     return f"<div><b>{escape(name)}</b>{because}{stack_html(layer_stack(plan, plan.head))}</div>"
 
 
+@as_html.register
 def scores_html(scores: LayerScores) -> str:
     """Layer scores as a table, the best layer of each in bold, those that cannot be told apart from it with a ~."""
     columns = ["layer", *(f"{name} ({score.better})" for name, score in scores.scores.items())]
@@ -62,6 +67,39 @@ def scores_html(scores: LayerScores) -> str:
         rows.append(row)
     title = f"{scores.encoder['name']} on {scores.task['name']}: {scores.examples:,} {scores.rows} texts"
     return f"<div><b>{_short(title)}</b>{_table(map(escape, columns), rows)}</div>"
+
+
+@as_html.register
+def plans_html(plans: Plans) -> str:
+    """Plans with their costs, as a table."""
+    return tables_html(plans.table.title, [replace(plans.table, title=" ".join(plans.notes))])
+
+
+@as_html.register
+def run_html(run: Run) -> str:
+    """The chosen plan's drawing, and how the choice and the baselines did on the test rows."""
+    metric = METRICS[run.tuned.task.metrics[0]]
+    rows = [
+        {
+            "model": test.name,
+            "plan": test.entry.name,
+            f"test {metric.name}": metric.shown(test.metrics[metric.name]),
+            "95% interval": f"{metric.shown(test.low)} to {metric.shown(test.high)}",
+            metric.gap("choice minus it"): str(test.choice_minus_it or ""),
+        }
+        for test in run.tests
+    ]
+    name = f"{run.scores.encoder['name']} on {run.scores.task['name']}: {run.decision.chosen.name}"
+    drawing = stack_html(layer_stack(run.tuned.plan, run.scores.depth))
+    return drawing + tables_html(name, [table_of("tests", " ".join(run.decision.why), rows)])
+
+
+@as_html.register
+def study_html(study: Studied) -> str:
+    """A study's tables."""
+    count = len({point.spec.id for point in study.points})
+    failed = f", {len(study.failed)} failed" if study.failed else ""
+    return tables_html(f"{STUDIES[study.name].question} {count} trials{failed}", study.tables)
 
 
 def tables_html(title: str, tables: Iterable[Table]) -> str:

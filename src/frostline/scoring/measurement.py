@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from frostline.encoders.encoder import Encoder
-from frostline.encoders.loading import load_encoder
 from frostline.encoders.tokens import Tokens
 from frostline.errors import MeasureError, OptionError
+from frostline.progress import Progress, Step, silent
 from frostline.records import LayerScore, LayerScores
 from frostline.scoring.chance import NULLS
 from frostline.scoring.reliability import agreements
@@ -25,123 +24,148 @@ from frostline.scoring.streaming import stream_scores
 from frostline.scoring.to_records import Matrix, notes_on, numbers, record, similarity_matrices
 from frostline.scoring.uncertainty import Estimate
 from frostline.states.pooled import Pooling, pooled_states
-from frostline.tasks import Split, Task, load_task
-
-Progress = Callable[[str, int, int], None]  # what is being done, how much of it, of how much
+from frostline.tasks import Split, Task
 
 EXAMPLES = 5_000  # from here on the curves of paper 1 overlap
-_MEMORY_LIMIT = 4 << 30
+MEMORY_LIMIT = 4 << 30
 
 
-def measure(
-    encoder: Encoder | str | Path | None = None,
-    task: Task | Any = None,
-    *,
-    scores: Sequence[str] | Literal["default", "all"] = "default",
-    pooling: Pooling = "mean",
-    examples: int = EXAMPLES,
-    rows: Rows = "train",
-    max_length: int | None = None,
-    uncertainty: bool = True,
-    similarity: bool = True,
-    nulls: Sequence[str] = (),
-    options: Mapping[str, Mapping[str, Any]] | None = None,
-    stream: bool = False,
-    needs_all: bool | None = None,
-    seed: int = 0,
-    memory_limit: int = _MEMORY_LIMIT,
-    progress: Progress | None = None,
+@dataclass(frozen=True, kw_only=True)
+class MeasureOptions:
+    """What is measured, on which rows, and how; the fields are the arguments of `frostline.measure`."""
+
+    scores: Sequence[str] | Literal["default", "all"] = "default"
+    pooling: Pooling = "mean"
+    examples: int = EXAMPLES
+    rows: Rows = "train"
+    max_length: int | None = None
+    uncertainty: bool = True
+    similarity: bool = True
+    nulls: Sequence[str] = ()
+    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    stream: bool = False
+    needs_all: bool | None = None
+    seed: int = 0
+    memory_limit: int = MEMORY_LIMIT
+
+    def __post_init__(self) -> None:
+        least = {"examples": (self.examples, 2), "seed": (self.seed, 0), "max length": (self.max_length or 1, 1)}
+        for name, (number, lowest) in least.items():
+            if not isinstance(number, int) or number < lowest:
+                raise OptionError(f"{name} {number!r}: must be a whole number, {lowest} or more")
+        for null in self.nulls:
+            if null not in NULLS:
+                raise OptionError(f"null {null!r}: must be one of {', '.join(NULLS)}")
+
+    @property
+    def may_leave_out(self) -> bool:
+        """Whether a score that the rows do not allow is left out with a note instead of raising an error."""
+        return isinstance(self.scores, str) if self.needs_all is None else not self.needs_all
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Scored:
+    """The scores of one measurement, and when the encoder had run."""
+
+    scores: dict[str, LayerScore]
+    truncated: int
+    states_ready: float
+    matrices: dict[str, Matrix] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+
+
+def measure_layers(
+    encoder: Encoder, task: Task, options: MeasureOptions | None = None, *, progress: Progress = silent
 ) -> LayerScores:
-    """The layer scores of an encoder for a task.
-
-    Args:
-        encoder: an Encoder, a folder, a hub id, or None for the embedded default.
-        task: a Task, a file, preset name, hub id, DataFrame or Dataset, or None for the embedded default.
-        scores: names of layer scores, or 'default', or 'all'.
-        pooling: 'mean' of the tokens except the first, the 'first' token, the mean of 'all' tokens, or 'released', see
-            `pooled_states`.
-        examples: how many rows to use at most, drawn in proportion to the classes.
-        rows: which split; a model that was tuned on the training rows is measured on others, since it knows those.
-        max_length: cut texts at this many tokens.
-        uncertainty: find intervals too.
-        similarity: compare all layers with each other (CKA).
-        nulls: what chance gives, for comparison: 'shuffled' labels, a 'random' encoder of the same shape.
-        options: of scores, by name, as in {"probe.head": {"learning_rate": 3e-3}}.
-        stream: keep sums only and no states, so that any number of rows can be measured; for scores that allow it, and
-            without intervals, similarity and nulls.
-        needs_all: whether a score that the rows do not allow is an error, or left out with a note; None for an error
-            where scores are given by name.
-        seed: of everything that is drawn.
-        memory_limit: bytes of states beyond which they lie on disk.
-        progress: told what is being done, and how much of it is done.
-    """
-    for name, number, least in (("examples", examples, 2), ("seed", seed, 0), ("max length", max_length or 1, 1)):
-        if not isinstance(number, int) or number < least:
-            raise OptionError(f"{name} {number!r}: must be a whole number, {least} or more")
-    if not isinstance(encoder, Encoder | str | Path | None):
-        raise OptionError(f"encoder: must be a folder, a hub id or an Encoder, not a {type(encoder).__name__}")
-    for null in nulls:
-        if null not in NULLS:
-            raise OptionError(f"null {null!r}: must be one of {', '.join(NULLS)}")
-    task = task if isinstance(task, Task) else load_task("movies" if task is None else task, seed=seed)
-    chosen, notes = choose_scores(scores, task, stream=stream)
-    chosen, notes = with_options(chosen, options or {}), [*notes, *options_in_words(options or {})]
-    encoder = encoder if isinstance(encoder, Encoder) else load_encoder(encoder)
-    split = draw_rows(rows_of(task, rows), examples, seed=seed)
+    """Return the layer scores of a loaded encoder for a loaded task."""
+    asked = options or MeasureOptions()
+    chosen, notes = choose_scores(asked.scores, task, stream=asked.stream)
+    chosen, notes = with_options(chosen, asked.options), [*notes, *options_in_words(asked.options)]
+    split = draw_rows(rows_of(task, asked.rows), asked.examples, seed=asked.seed)
     if task.kind != "regression" and len(set(split.labels)) < 2:
         raise MeasureError(f"{task.name}: the {len(split)} sampled rows are all of one class; raise --examples")
-    tell = progress or (lambda what, done, total: None)
-
     started = time.perf_counter()
-    matrices: dict[str, Matrix] = {}
-    if stream:
-        found, truncated = stream_scores(encoder, split, chosen, pooling=pooling, max_length=max_length, tell=tell)
-        passed = time.perf_counter()
-    else:
-        wanted: list[Pooling] = [pooling, *(score.pooling for score in chosen if score.pooling)]
-        wanted += ["first"] if similarity else []
-        tokens = encoder.tokenize(split.texts, split.pairs, max_length=max_length)
-        states = pooled_states(
-            encoder,
-            tokens,
-            poolings=list(dict.fromkeys(wanted)),
-            memory_limit=memory_limit,
-            progress=lambda done, total: tell("running the encoder", done, total),
-        )
-        passed = time.perf_counter()
-        evidence = _evidence(encoder, task, split, tokens, states, pooling=pooling, seed=seed)
-        may_fail = isinstance(scores, str) if needs_all is None else not needs_all
-        found, more = _score_all(chosen, evidence, nulls, uncertainty=uncertainty, may_fail=may_fail, tell=tell)
-        notes, truncated = [*notes, *more], tokens.truncated
-        matrices = similarity_matrices(evidence) if similarity else {}
-    limit = encoder.default_length if max_length is None else max_length
+    score = _score_streamed if asked.stream else _score_states
+    scored = score(encoder, task, split, chosen, asked, progress)
+    limit = encoder.default_length if asked.max_length is None else asked.max_length
+    more = notes_on(encoder, task, split, asked.rows, scored.truncated, limit, scored.scores)
+    values = {name: one.values for name, one in scored.scores.items()}
     return LayerScores(
-        encoder={
-            "name": encoder.name,
-            "revision": encoder.revision,
-            "family": encoder.family.name,
-            "layers": encoder.depth,
-            "width": encoder.width,
-        },
-        task={
-            "name": task.name,
-            "fingerprint": task.fingerprint,
-            "kind": task.kind,
-            "labels": list(task.label_names),
-            "metric": task.metrics[0],
-        },
-        pooling=pooling,
-        rows=rows,
+        encoder=about_encoder(encoder),
+        task=about_task(task),
+        pooling=asked.pooling,
+        rows=asked.rows,
         examples=len(split),
         max_length=limit,
-        truncated=truncated,
-        seed=seed,
-        scores=found,
-        similarity=matrices,
-        agreement=tuple(one.to_json() for one in agreements({name: one.values for name, one in found.items()})),
-        notes=(*task.notes, *notes, *notes_on(encoder, task, split, rows, truncated, limit, found)),
-        seconds={"states": round(passed - started, 3), "scores": round(time.perf_counter() - passed, 3)},
+        truncated=scored.truncated,
+        seed=asked.seed,
+        scores=scored.scores,
+        similarity=scored.matrices,
+        agreement=tuple(one.to_json() for one in agreements(values)),
+        notes=(*task.notes, *notes, *scored.notes, *more),
+        seconds={
+            "states": round(scored.states_ready - started, 3),
+            "scores": round(time.perf_counter() - scored.states_ready, 3),
+        },
     )
+
+
+def about_encoder(encoder: Encoder) -> dict[str, Any]:
+    """Return what a measurement records of its encoder."""
+    return {
+        "name": encoder.name,
+        "revision": encoder.revision,
+        "family": encoder.family.name,
+        "layers": encoder.depth,
+        "width": encoder.width,
+    }
+
+
+def about_task(task: Task) -> dict[str, Any]:
+    """Return what a measurement records of its task."""
+    return {
+        "name": task.name,
+        "fingerprint": task.fingerprint,
+        "kind": task.kind,
+        "labels": list(task.label_names),
+        "metric": task.metrics[0],
+    }
+
+
+def _score_streamed(
+    encoder: Encoder, task: Task, split: Split, chosen: Sequence[Score], asked: MeasureOptions, progress: Progress
+) -> _Scored:
+    scores, truncated = stream_scores(
+        encoder, split, chosen, pooling=asked.pooling, max_length=asked.max_length, progress=progress
+    )
+    return _Scored(scores=scores, truncated=truncated, states_ready=time.perf_counter())
+
+
+def _score_states(
+    encoder: Encoder, task: Task, split: Split, chosen: Sequence[Score], asked: MeasureOptions, progress: Progress
+) -> _Scored:
+    poolings: list[Pooling] = [asked.pooling, *(score.pooling for score in chosen if score.pooling)]
+    poolings += ["first"] if asked.similarity else []
+    tokens = encoder.tokenize(split.texts, split.pairs, max_length=asked.max_length)
+    states = pooled_states(
+        encoder,
+        tokens,
+        poolings=list(dict.fromkeys(poolings)),
+        memory_limit=asked.memory_limit,
+        progress=progress,
+    )
+    ready = time.perf_counter()
+    evidence = _evidence(encoder, task, split, tokens, states, pooling=asked.pooling, seed=asked.seed)
+    scores, notes = _score_all(
+        chosen,
+        evidence,
+        asked.nulls,
+        uncertainty=asked.uncertainty,
+        may_fail=asked.may_leave_out,
+        progress=progress,
+    )
+    matrices = similarity_matrices(evidence) if asked.similarity else {}
+    return _Scored(scores=scores, truncated=tokens.truncated, states_ready=ready, matrices=matrices, notes=notes)
 
 
 def _evidence(
@@ -177,13 +201,13 @@ def _score_all(
     *,
     uncertainty: bool,
     may_fail: bool,
-    tell: Progress,
+    progress: Progress,
 ) -> tuple[dict[str, LayerScore], list[str]]:
     """The scores, and a note for each that these rows do not allow, where `may_fail` (they were not asked for)."""
     found: dict[str, LayerScore] = {}
     notes = []
     for number, score in enumerate(chosen):
-        tell(f"scoring: {score.name}", number, len(chosen))
+        progress(Step(stage="scoring", detail=score.name, done=number, total=len(chosen)))
         started = time.perf_counter()
         try:
             estimate = _estimate(score, evidence, uncertainty=uncertainty)
@@ -194,10 +218,10 @@ def _score_all(
             continue
         found[score.name] = record(score, estimate, seed=evidence.seed, seconds=time.perf_counter() - started)
     for null in nulls:
-        tell(f"chance: {null}", 0, len(chosen))
+        progress(Step(stage="chance levels", detail=null, total=len(chosen)))
         chance = NULLS[null](evidence, poolings=list(evidence.states))
         for number, score in enumerate(score for score in chosen if score.name in found):
-            tell(f"chance: {null}, {score.name}", number, len(found))
+            progress(Step(stage="chance levels", detail=f"{null}, {score.name}", done=number, total=len(found)))
             values = numbers(_estimate(score, chance, uncertainty=False).values)
             found[score.name] = replace(found[score.name], nulls={**found[score.name].nulls, null: values})
     return found, notes

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
 
 from frostline.encoders.encoder import Encoder
 from frostline.encoders.tokens import Tokens
+from frostline.progress import Progress, Step
 from frostline.records import LayerScore
 from frostline.scoring.scores import Score
 from frostline.scoring.to_records import record
@@ -27,7 +28,7 @@ def stream_scores(
     *,
     pooling: Pooling,
     max_length: int | None,
-    tell: Callable[[str, int, int], None],
+    progress: Progress,
 ) -> tuple[dict[str, LayerScore], int]:
     """The scores from sums over all rows, and how many texts were cut."""
     labels = torch.unique(torch.tensor(split.labels), return_inverse=True)[1]
@@ -46,7 +47,7 @@ def stream_scores(
         chunks(),
         classes=int(labels.max()) + 1,
         pooling=pooling,
-        progress=lambda done: tell("running the encoder", done, len(split)),
+        progress=lambda done: progress(Step(stage="running the encoder", done=done, total=len(split))),
     )
     found = {}
     for score in chosen:

@@ -3,36 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
-import torch
-
 from frostline.costs.cost import Costs
-from frostline.costs.timing import calibrate
+from frostline.costs.timing import Speed, calibrate
 from frostline.costs.workload import workload
 from frostline.encoders.encoder import Encoder
-from frostline.encoders.loading import load_encoder
+from frostline.progress import Progress, Step, silent
 from frostline.records import FORMAT_VERSION, LayerScores, Recipe
 from frostline.records.cost import Cost
+from frostline.records.display import Displayed
 from frostline.records.table import Table, table_of
-from frostline.scoring.measurement import measure
+from frostline.scoring.measurement import MeasureOptions, measure_layers
 from frostline.scoring.scores import LAYER_SCORES
 from frostline.scoring.selection import DEFAULT_SCORES
 from frostline.search.limits import Budget, bargains, check_limits, within
 from frostline.search.proposals import NEEDED_SCORES, Proposal, propose
-from frostline.tasks import Task, load_task
-from frostline.tasks.splits import sample
-from frostline.training.execution import use_threads
-from frostline.training.loop import Report
+from frostline.tasks import Task
 from frostline.training.shared_inputs import Workshop
-
-_EXAMPLE = {"train": 2000, "validation": 1000, "test": 2000}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plans:
+class Plans(Displayed):
     """Plans that are worth trying, cheapest first.
 
     Args:
@@ -65,11 +58,6 @@ class Plans:
         title = f"{scores.encoder['name']} ({scores.depth} layers) on {scores.task['name']}"
         return table_of("plans", title, rows)
 
-    def _repr_html_(self) -> str:
-        from frostline.report.notebook import tables_html
-
-        return tables_html(self.table.title, [replace(self.table, title=" ".join(self.notes))])
-
     def to_json(self) -> dict[str, Any]:
         """The plans as plain JSON values."""
         return {
@@ -82,88 +70,83 @@ class Plans:
         }
 
 
-def plan(
-    encoder: Encoder | str | Path | None = None,
-    task: Task | Any = None,
-    *,
-    budget: Budget | None = None,
-    recipe: Recipe | None = None,
-    allow_frostline_only: bool = False,
-    report: Report | None = None,
-) -> Plans:
-    """Plans for an encoder and a task, with what each costs on this machine; nothing is tuned.
+@dataclass(frozen=True, kw_only=True)
+class Inputs:
+    """What plans are looked for: the encoder, the task, and what the user allows.
 
     Args:
-        encoder: an Encoder, a folder, a hub id, or None for the embedded default.
-        task: a Task, a file, preset name, hub id, DataFrame or Dataset, or None for the embedded default.
-        budget: limits that plans have to keep.
-        recipe: epochs and batch of a complete trial.
-        allow_frostline_only: also plans whose models transformers alone cannot load.
-        report: told how far things are.
+        encoder: loaded.
+        task: with validation rows, where plans are to be raced.
+        recipe: epochs, batch and so on of a complete trial, with threads.
+        budget: limits and goal.
+        allow_frostline_only: also consider plans whose models only Frostline can load.
+        cache: keep frozen states on disk.
     """
-    recipe, budget = recipe or Recipe(), budget or Budget()
-    task = task if isinstance(task, Task) else task_or_example(task, seed=recipe.seed)
-    encoder = encoder if isinstance(encoder, Encoder) else load_encoder(encoder)
-    with use_threads(recipe.threads):
-        recipe = replace(recipe, threads=torch.get_num_threads())
-        load = workload(Workshop(encoder, task, max_length=recipe.max_length))
-        costs = Costs(encoder.config, load, recipe)
-        check_limits(costs, budget)
-        scores = measure_for_plans(encoder, task, recipe, report=report)
-        costs.speed = calibrate(encoder, costs, max_memory=budget.max_memory)
-        proposals, notes = plans_within(scores, costs, budget, allow_frostline_only=allow_frostline_only)
+
+    encoder: Encoder
+    task: Task
+    recipe: Recipe
+    budget: Budget
+    allow_frostline_only: bool = False
+    cache: bool = True
+
+    def workshop(self, progress: Progress = silent) -> Workshop:
+        """Return the encoder and the task with what is computed once for all trials."""
+        return Workshop(
+            self.encoder,
+            self.task,
+            max_length=self.recipe.max_length,
+            dtype=self.recipe.cache_dtype,
+            keep=self.cache,
+            progress=progress,
+        )
+
+    def costs(self, workshop: Workshop) -> Costs:
+        """Return what plans cost, without this machine's speed; refuse limits that no plan can keep."""
+        costs = Costs(self.encoder.config, workload(workshop), self.recipe)
+        check_limits(costs, self.budget)
+        return costs
+
+
+def make_plans(inputs: Inputs, *, progress: Progress = silent) -> Plans:
+    """Return the plans for an encoder and a task, with what each costs on this machine."""
+    costs = inputs.costs(inputs.workshop(progress))
+    scores = measure_for_plans(inputs, progress=progress)
+    proposals, notes = plans_within(scores, costs.at(time_steps(inputs, costs, progress)), inputs)
     return Plans(scores=scores, proposals=tuple(proposals), notes=tuple(notes))
 
 
-def plans_within(
-    scores: LayerScores, costs: Costs, budget: Budget, *, allow_frostline_only: bool
-) -> tuple[list[Proposal], list[str]]:
-    """The plans of a race, cheapest first, and what was left out and why: those that a budget allows and are worth it.
+def measure_for_plans(inputs: Inputs, *, progress: Progress = silent) -> LayerScores:
+    """Return the usual layer scores and those that strategies need, as far as the task has them."""
+    options = MeasureOptions(
+        scores=_fitting([*DEFAULT_SCORES, *NEEDED_SCORES], inputs.task),
+        needs_all=False,  # plans that follow a score that is not there are not proposed
+        max_length=inputs.recipe.max_length,
+        seed=inputs.recipe.seed,
+    )
+    return measure_layers(inputs.encoder, inputs.task, options, progress=progress)
+
+
+def time_steps(inputs: Inputs, costs: Costs, progress: Progress = silent) -> Speed:
+    """Return this machine's speed, from a few steps."""
+    progress(Step(stage="timing a few steps"))
+    return calibrate(inputs.encoder, costs, max_memory=inputs.budget.max_memory)
+
+
+def plans_within(scores: LayerScores, costs: Costs, inputs: Inputs) -> tuple[list[Proposal], list[str]]:
+    """Return the plans of a race, cheapest first, and what was left out and why.
 
     Args:
         scores: measured.
         costs: with this machine's speed.
-        budget: limits and goal.
-        allow_frostline_only: also plans whose models transformers alone cannot load.
+        inputs: limits and goal.
     """
-    proposals, notes = propose(scores, costs, allow_frostline_only=allow_frostline_only, seed=costs.recipe.seed)
+    seed = costs.recipe.seed
+    proposals, notes = propose(scores, costs, allow_frostline_only=inputs.allow_frostline_only, seed=seed)
     for rule in (within, bargains):
-        proposals, more = rule(proposals, budget)
+        proposals, more = rule(proposals, inputs.budget)
         notes += more
     return proposals, notes
-
-
-def task_or_example(source: Any, *, seed: int = 0, **given: Any) -> Task:
-    """The task that is given, or a part of the embedded data where none is; further arguments as of `load_task`."""
-    return example_task(seed=seed, **given) if source is None else load_task(source, seed=seed, **given)
-
-
-def example_task(*, seed: int = 0, **given: Any) -> Task:
-    """A part of the embedded data, small enough for a first run of a few minutes.
-
-    Args:
-        seed: of the sample.
-        given: what else `load_task` is told.
-    """
-    task = load_task("movies", seed=seed, **given)
-    parts = {name: sample(task.splits[name], count, seed=seed) for name, count in _EXAMPLE.items()}
-    note = f"a sample of {', '.join(f'{len(part):,} {name}' for name, part in parts.items())} rows"
-    return replace(
-        task, train=parts["train"], validation=parts["validation"], test=parts["test"], notes=(*task.notes, note)
-    )
-
-
-def measure_for_plans(encoder: Encoder, task: Task, recipe: Recipe, *, report: Report | None = None) -> LayerScores:
-    """The usual layer scores and those that strategies need, as far as the task has them."""
-    return measure(
-        encoder,
-        task,
-        scores=_fitting([*DEFAULT_SCORES, *NEEDED_SCORES], task),
-        needs_all=False,  # plans that follow a score that is not there are not proposed
-        max_length=recipe.max_length,
-        seed=recipe.seed,
-        progress=report,
-    )
 
 
 def _range(cost: Cost) -> str:

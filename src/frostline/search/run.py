@@ -1,6 +1,6 @@
-"""Run: from a labelled file to a tuned model, choosing the layers itself.
+"""A search from measuring to a saved model: measure, propose, race, decide, test once, save.
 
-Everything that is not finished lies in one folder inside the run's own, so that a run that was stopped goes on where it
+Everything that is not finished lies in one folder inside the run's own, so that an interrupted run continues where it
 was, and a finished one is moved into place as a whole.
 """
 
@@ -12,101 +12,40 @@ import shutil
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from frostline.costs.cost import Costs
-from frostline.costs.timing import Speed, calibrate
-from frostline.costs.workload import workload
-from frostline.encoders.encoder import Encoder
-from frostline.encoders.loading import load_encoder
+from frostline.costs.timing import Speed
 from frostline.errors import DataError, OptionError, UserError
 from frostline.files import folders
 from frostline.prediction.export import save
-from frostline.records import LayerScores, Recipe
-from frostline.report import write_report
+from frostline.progress import Progress, Step, logger, silent
+from frostline.records import LayerScores, Plan
 from frostline.search.decision import Decision, decide
-from frostline.search.limits import Budget, check_limits, fitting_time
-from frostline.search.planning import measure_for_plans, plans_within, task_or_example
+from frostline.search.limits import fitting_time
+from frostline.search.planning import Inputs, measure_for_plans, plans_within, time_steps
+from frostline.search.proposals import Proposal
 from frostline.search.run_result import Judged, Run
-from frostline.search.successive_halving import Entry, Race, Tell, race
+from frostline.search.successive_halving import Entry, Race, Trials, race
 from frostline.stats.intervals import compare, interval
 from frostline.tasks import Task
-from frostline.training.execution import use_threads
-from frostline.training.loop import Report, judge
+from frostline.training.loop import judge
 from frostline.training.result import Tuned
 from frostline.training.shared_inputs import Workshop
-from frostline.trials.in_process import InProcess, guesses
+from frostline.trials.context import Context, Materials
+from frostline.trials.make_executor import MakeExecutor
+from frostline.trials.results import guesses, make_spec
+from frostline.trials.run_trial import model_of
 from frostline.trials.store import Store
 
-DEFAULT_OUTPUT = "frostline-run"
 _STORE, _IDENTITY, _SCORES, _SPEED, _SPENT = "store.sqlite", "run.json", "scores.json", "speed.json", "spent.json"
 _BEFORE_RACE = "before_race.json"
-_OVER = ".finished"  # what lay there while it ran, on its way out
+_KEPT = "kept"
+_OVER = ".finished"  # the unfinished run's folder, on its way out
 _CHOICE = "the choice"
-Announce = Callable[[str], None]
-
-
-def run(
-    encoder: Encoder | str | Path | None = None,
-    task: Task | Any = None,
-    *,
-    output: str | Path = DEFAULT_OUTPUT,
-    overwrite: bool = False,
-    budget: Budget | None = None,
-    recipe: Recipe | None = None,
-    allow_frostline_only: bool = False,
-    cache: bool = True,
-    report: Report | None = None,
-    announce: Announce | None = None,
-    tell: Tell | None = None,
-) -> Run:
-    """Measure an encoder on a task, race plans, tune the winner and save it with the evidence.
-
-    Args:
-        encoder: an Encoder, a folder, a hub id, or None for the embedded default.
-        task: a Task, a file, preset name, hub id, DataFrame or Dataset, or None for the embedded default.
-        output: folder for the model, the page and all that was found; a run that was stopped there goes on.
-        overwrite: replace what an earlier run left in that folder.
-        budget: limits and goal; None for the cheapest plan within one point of the best.
-        recipe: epochs, batch and so on of a complete trial; a learning rate in it is every plan's.
-        allow_frostline_only: let plans take part whose models transformers alone cannot load.
-        cache: keep frozen states on disk.
-        report: told how far things are.
-        announce: told what happens, a line each.
-        tell: told how the race stands.
-    """
-    folder, recipe, budget = Path(output), recipe or Recipe(), budget or Budget()
-    folders.check_output(
-        folder, overwrite=overwrite, resume=(folder / folders.CHECKPOINTS).is_dir() and not overwrite, is_run=True
-    )
-    task = task if isinstance(task, Task) else task_or_example(task, seed=recipe.seed)
-    check_task(task)
-    encoder = encoder if isinstance(encoder, Encoder) else load_encoder(encoder)
-    with use_threads(recipe.threads):
-        recipe = replace(recipe, threads=torch.get_num_threads())
-        running = _Running(
-            folder=folder,
-            encoder=encoder,
-            task=task,
-            recipe=recipe,
-            budget=budget,
-            allow_frostline_only=allow_frostline_only,
-            cache=cache,
-            report=report or (lambda what, done, total: None),
-            announce=announce or (lambda line: None),
-            tell=tell,
-        )
-        check_limits(running.costs, budget)
-        running.claim(overwrite=overwrite)
-        try:
-            return running.all()
-        except UserError:
-            running.give_up()
-            raise
 
 
 def check_task(task: Task) -> None:
@@ -115,160 +54,191 @@ def check_task(task: Task) -> None:
         raise DataError(f"{task.name}: has no validation rows, and plans are chosen on them; give --validation")
 
 
-@dataclass(kw_only=True)
-class _Running:
-    """A run that is going on."""
+@dataclass(frozen=True, kw_only=True)
+class Search:
+    """One run, from measuring to saving.
 
+    Args:
+        inputs: encoder, task, recipe and budget.
+        folder: where everything goes.
+        make_executor: makes what runs the trials.
+        source: what other processes load the encoder from; None for the embedded default, or where none do.
+        finish: called with the folder of the finished run before it is moved into place.
+        progress: progress callback.
+    """
+
+    inputs: Inputs
     folder: Path
-    encoder: Encoder
-    task: Task
-    recipe: Recipe
-    budget: Budget
-    allow_frostline_only: bool
-    cache: bool
-    report: Report
-    announce: Announce
-    tell: Tell | None
-
-    @cached_property
-    def workshop(self) -> Workshop:
-        """The encoder and the task, with what is computed once for all trials."""
-        return Workshop(
-            self.encoder,
-            self.task,
-            max_length=self.recipe.max_length,
-            dtype=self.recipe.cache_dtype,
-            keep=self.cache,
-            report=self.report,
-        )
-
-    @cached_property
-    def costs(self) -> Costs:
-        """What plans cost."""
-        return Costs(self.encoder.config, workload(self.workshop), self.recipe)
+    make_executor: MakeExecutor
+    source: str | None = None
+    finish: Callable[[Path], object] = lambda folder: None
+    progress: Progress = silent
 
     @property
-    def place(self) -> Path:
+    def work_folder(self) -> Path:
         """Where everything lies until the run is over."""
         return self.folder / folders.CHECKPOINTS
 
-    def claim(self, *, overwrite: bool) -> None:
-        """Start in the folder, or go on with the run that was stopped there; refuse another one's."""
-        # What measuring depends on; trials know themselves what they depend on, so that limits and rates may change.
-        mine = {
-            "model": self.encoder.revision,
-            "data": self.task.fingerprint,
-            "metric": list(self.task.metrics),
-            "maximum length": self.recipe.max_length,
-            "threads": self.recipe.threads,
-            "seed": self.recipe.seed,
-            "device": self.encoder.device.type,
-        }
+    def run(self, *, overwrite: bool = False) -> Run:
+        """Return what the run found, after saving it; an interrupted run in the folder is continued."""
+        workshop = self.inputs.workshop(self.progress)
+        costs = self.inputs.costs(workshop)
+        self._claim(overwrite=overwrite)
+        try:
+            return self._search(workshop, costs)
+        except UserError:
+            self._give_up()
+            raise
+
+    def _claim(self, *, overwrite: bool) -> None:
+        """Start in the folder, or continue the interrupted run there; refuse a different run's folder."""
+        identity = self._identity()
         if overwrite:
-            shutil.rmtree(self.place, ignore_errors=True)
+            shutil.rmtree(self.work_folder, ignore_errors=True)
         shutil.rmtree(self.folder / _OVER, ignore_errors=True)
-        known = _read_json(self.place / _IDENTITY)
-        if known is None and not (self.place / _STORE).exists():
-            shutil.rmtree(self.place, ignore_errors=True)  # a run that was stopped before it had begun
-        if self.place.is_dir() and known != mine:
+        known = _read_json(self.work_folder / _IDENTITY)
+        if known is None and not (self.work_folder / _STORE).exists():
+            shutil.rmtree(self.work_folder, ignore_errors=True)  # interrupted before it had begun
+        if self.work_folder.is_dir() and known != identity:
             there = known if isinstance(known, dict) else {}
-            others = [name for name, value in mine.items() if there.get(name) != value]
+            others = [name for name, value in identity.items() if there.get(name) != value]
             raise OptionError(
-                f"{self.folder}: holds a run that was stopped and had other {' and '.join(others)}; say "
-                "--overwrite to start anew, or give another --output"
+                f"{self.folder}: contains an interrupted run with a different {' and '.join(others)}; pass "
+                "--overwrite to start over, or give another --output"
             )
         if known is not None:
-            self.announce(f"going on with the run that was stopped in {self.folder}")
-        self.place.mkdir(parents=True, exist_ok=True)
-        folders.write_json(self.place / _IDENTITY, mine)
+            logger.info("continuing the interrupted run in %s", self.folder)
+        self.work_folder.mkdir(parents=True, exist_ok=True)
+        folders.write_json(self.work_folder / _IDENTITY, identity)
 
-    def give_up(self) -> None:
-        """Leave nothing behind where the mistake was found before anything was."""
-        if not (self.place / _SCORES).exists():
-            shutil.rmtree(self.place, ignore_errors=True)
+    def _identity(self) -> dict[str, Any]:
+        """Return what measuring depends on; trials know what they depend on, so limits and rates may change."""
+        encoder, task, recipe = self.inputs.encoder, self.inputs.task, self.inputs.recipe
+        return {
+            "model": encoder.revision,
+            "data": task.fingerprint,
+            "metric": list(task.metrics),
+            "maximum length": recipe.max_length,
+            "threads": recipe.threads,
+            "seed": recipe.seed,
+            "device": encoder.device.type,
+        }
+
+    def _give_up(self) -> None:
+        """Leave nothing behind where the mistake was noticed before anything was measured."""
+        if not (self.work_folder / _SCORES).exists():
+            shutil.rmtree(self.work_folder, ignore_errors=True)
             with contextlib.suppress(OSError):
                 self.folder.rmdir()  # only if nothing else is there
 
-    def all(self) -> Run:
-        """Everything, from measuring to saving."""
-        clock = _Clock(self.place / _SPENT)
-        workshop, costs = self.workshop, self.costs
-        scores = self._measure()
+    def _search(self, workshop: Workshop, costs: Costs) -> Run:
+        clock = _Clock(self.work_folder / _SPENT)
+        scores = self._scores()
         clock.lap("measuring")
-        costs.speed = self._speed(costs)
-        proposals, notes = plans_within(scores, costs, self.budget, allow_frostline_only=self.allow_frostline_only)
+        costs = costs.at(self._speed(costs))
+        proposals, notes = plans_within(scores, costs, self.inputs)
         clock.lap("planning")
-        workshop.freeze(costs.frozen_at(one.plan for one in proposals), ["train", "validation"])
+        workshop.freeze(costs.frozen_at(proposal.plan for proposal in proposals), ["train", "validation"])
         clock.lap("frozen states")
-        deadline = None
-        if self.budget.minutes is not None:
-            # A run that goes on races the plans that it began with, whatever time is left of them.
-            before = _read_json(self.place / _BEFORE_RACE) or clock.total
-            folders.write_json(self.place / _BEFORE_RACE, before)
-            if before >= 60 * self.budget.minutes:
-                notes.append(f"--minutes {self.budget.minutes:g} are over before the race: the cheapest plan is taken")
-            proposals, more = fitting_time(proposals, 60 * self.budget.minutes - before)
-            notes += more
-            deadline = time.monotonic() + 60 * self.budget.minutes - clock.total
+        proposals, late_notes, deadline = self._fit_time(proposals, clock)
+        notes += late_notes
         for note in notes:
-            self.announce(f"note: {note}")
-        with Store(self.place / _STORE) as store:
-            executor = InProcess(workshop, store, report=self.report, done=lambda spec, result: clock.note())
-            found = race(executor, proposals, self.recipe, deadline=deadline, tell=self.tell)
+            logger.info("note: %s", note)
+        context = self._context(workshop)
+        executor = self.make_executor(context.materials, context)
+        with Store(self.work_folder / _STORE) as store, contextlib.closing(executor):
+            trials = Trials(workshop=workshop, store=store, executor=executor)
+            outcome = race(
+                trials, proposals, self.inputs.recipe, deadline=deadline, progress=clock.noting(self.progress)
+            )
             clock.lap("race")
-            if not found.rungs:
-                raise OptionError(f"every trial failed: {'; '.join(found.failed[:3])}; try a lower --learning-rate")
-            decision = decide(found, self.task, self.budget, depth=self.encoder.depth, seed=self.recipe.seed)
-            tests, tuned = self._test(executor, found, decision)
+            if not outcome.rungs:
+                raise OptionError(f"every trial failed: {'; '.join(outcome.failed[:3])}; try a lower --learning-rate")
+            decision = self._decide(outcome)
+            tests, tuned = self._test(context, workshop, costs, outcome, decision)
             clock.lap("testing")
-        made = Run(
+        result = Run(
             scores=scores,
             proposals=tuple(proposals),
-            race=found,
+            race=outcome,
             decision=decision,
             tests=tuple(tests),
             tuned=tuned,
-            budget=self.budget,
-            notes=tuple(dict.fromkeys([*notes, *found.notes, *tuned.notes, *workshop.notes])),
+            budget=self.inputs.budget,
+            notes=tuple(dict.fromkeys([*notes, *outcome.notes, *tuned.notes, *workshop.notes])),
             announced=len(notes),
             seconds=clock.laps,
             folder=self.folder,
         )
-        self._save(made)
-        return made
+        self._save(result)
+        return result
 
-    def _measure(self) -> LayerScores:
-        """Measured now, or by the run that was stopped."""
-        known = _read_json(self.place / _SCORES)
+    def _context(self, workshop: Workshop) -> Context:
+        """Return what trials are made from; in this process they share the workshop that is there already."""
+        encoder, task = self.inputs.encoder, self.inputs.task
+        materials = Materials(
+            encoders={encoder.revision: self.source},
+            tasks={task.fingerprint: task},
+            folder=self.work_folder,
+            kept=self.work_folder / _KEPT,
+            predictions=("validation",),  # a race must not see the test rows
+            cache=self.inputs.cache,
+            device=encoder.device.type,
+        )
+        context = Context(materials=materials, encoders={encoder.revision: encoder}, progress=self.progress)
+        any_plan = Plan(layers=(), head=encoder.depth)
+        context.share(make_spec(workshop, any_plan, self.inputs.recipe), workshop)
+        return context
+
+    def _scores(self) -> LayerScores:
+        """Return the layer scores, measured now or before the run was interrupted."""
+        known = _read_json(self.work_folder / _SCORES)
         if known is not None:
             return LayerScores.from_json(known)
-        scores = measure_for_plans(self.encoder, self.task, self.recipe, report=self.report)
-        folders.write_json(self.place / _SCORES, scores.to_json())
+        scores = measure_for_plans(self.inputs, progress=self.progress)
+        folders.write_json(self.work_folder / _SCORES, scores.to_json())
         return scores
 
     def _speed(self, costs: Costs) -> Speed:
-        known = _read_json(self.place / _SPEED)
+        known = _read_json(self.work_folder / _SPEED)
         if known is not None:
             return Speed(**known)
-        self.report("timing a few steps", 0, 1)
-        speed = calibrate(self.encoder, costs, max_memory=self.budget.max_memory)
-        folders.write_json(self.place / _SPEED, asdict(speed))
+        speed = time_steps(self.inputs, costs, self.progress)
+        folders.write_json(self.work_folder / _SPEED, asdict(speed))
         return speed
 
-    def _test(self, executor: InProcess, found: Race, decision: Decision) -> tuple[list[Judged], Tuned]:
-        """The choice and the baselines on the test rows, which are read here and nowhere else."""
-        chosen, task = decision.chosen, self.task
-        if task.test is None:
-            return [], executor.model(chosen.spec)
-        by_id = {entry.spec.id: entry for entry in found.final}
-        wanted = {_CHOICE: chosen, **{name: by_id[trial] for name, trial in found.baselines.items()}}
-        executor.workshop.freeze(self.costs.frozen_at(entry.proposal.plan for entry in wanted.values()), ["test"])
-        outputs = {}
-        each = {entry.spec.id: entry for entry in wanted.values()}
-        for entry in sorted(each.values(), key=lambda entry: entry is chosen):  # one in memory at a time
-            tuned = executor.model(entry.spec)
-            outputs[entry.spec.id] = executor.workshop.examples(tuned.tunable, "test").outputs(tuned.tunable)
-        judged = [self._judge(name, entry, chosen, outputs) for name, entry in wanted.items()]
+    def _fit_time(self, proposals: list[Proposal], clock: _Clock) -> tuple[list[Proposal], list[str], float | None]:
+        """Return the plans whose race fits the time limit, notes on the others, and when to stop starting trials."""
+        minutes, notes = self.inputs.budget.minutes, []
+        if minutes is None:
+            return proposals, [], None
+        # A continued run races the plans that it began with, whatever time is left of them.
+        before = _read_json(self.work_folder / _BEFORE_RACE) or clock.total
+        folders.write_json(self.work_folder / _BEFORE_RACE, before)
+        if before >= 60 * minutes:
+            notes.append(f"the {minutes:g}-minute limit was used up before the race; taking the cheapest plan")
+        kept, more = fitting_time(proposals, 60 * minutes - before)
+        return kept, [*notes, *more], time.monotonic() + 60 * minutes - clock.total
+
+    def _decide(self, outcome: Race) -> Decision:
+        inputs = self.inputs
+        return decide(outcome, inputs.task, inputs.budget, depth=inputs.encoder.depth, seed=inputs.recipe.seed)
+
+    def _test(
+        self, context: Context, workshop: Workshop, costs: Costs, outcome: Race, decision: Decision
+    ) -> tuple[list[Judged], Tuned]:
+        """Judge the choice and the baselines on the test rows, which are read here and nowhere else."""
+        chosen = decision.chosen
+        if self.inputs.task.test is None:
+            return [], model_of(context, chosen.spec)
+        by_id = {entry.spec.id: entry for entry in outcome.final}
+        tested = {_CHOICE: chosen, **{name: by_id[trial] for name, trial in outcome.baselines.items()}}
+        workshop.freeze(costs.frozen_at(entry.proposal.plan for entry in tested.values()), ["test"])
+        others = {entry.spec.id: entry for entry in tested.values() if entry.spec.id != chosen.spec.id}
+        outputs = {trial: _test_outputs(model_of(context, entry.spec), workshop) for trial, entry in others.items()}
+        tuned = model_of(context, chosen.spec)  # last, so that one model is in memory at a time
+        outputs[chosen.spec.id] = _test_outputs(tuned, workshop)
+        judged = [self._judge(name, entry, chosen, outputs) for name, entry in tested.items()]
         tuned = replace(
             tuned,
             metrics={**tuned.metrics, "test": judged[0].metrics},
@@ -277,16 +247,16 @@ class _Running:
         return judged, tuned
 
     def _judge(self, name: str, entry: Entry, chosen: Entry, outputs: Mapping[str, torch.Tensor]) -> Judged:
-        """How good one model is on the test rows, and how much better the choice is."""
-        task, rows = self.task, self.task.test
+        """Return how good one model is on the test rows, and how much better the choice is."""
+        task, rows, seed = self.inputs.task, self.inputs.task.test, self.inputs.recipe.seed
         assert rows is not None  # noqa: S101 (asked only where there are test rows)
-        said = {trial: guesses(found, task.kind) for trial, found in outputs.items()}
-        metric, mine = task.metrics[0], said[entry.spec.id]
-        low, high = interval(rows.labels, mine, metric, groups=rows.groups, seed=self.recipe.seed)
+        answers = {trial: guesses(values, task.kind) for trial, values in outputs.items()}
+        metric, own = task.metrics[0], answers[entry.spec.id]
+        low, high = interval(rows.labels, own, metric, groups=rows.groups, seed=seed)
         difference = None
         if entry is not chosen:
-            best = said[chosen.spec.id]
-            difference = compare(rows.labels, best, mine, metric, groups=rows.groups, seed=self.recipe.seed)
+            best = answers[chosen.spec.id]
+            difference = compare(rows.labels, best, own, metric, groups=rows.groups, seed=seed)
         return Judged(
             name=name,
             entry=entry,
@@ -296,35 +266,32 @@ class _Running:
             choice_minus_it=difference,
         )
 
-    def _report(self, folder: Path) -> None:
-        """Write the page; trouble with it must not take the model away."""
-        try:
-            write_report(folder)
-        except Exception as error:
-            self.announce(f"note: the report was not written ({error}); `frostline report {self.folder}` tries again")
-
-    def _save(self, made: Run) -> None:
-        # Copies are handed over: with the store itself, a run that is stopped while it saves would lose its trials.
-        copies = self.place / "copies"
+    def _save(self, result: Run) -> None:
+        # Copies are handed over: with the store itself, a run that is killed while it saves would lose its trials.
+        copies = self.work_folder / "copies"
         shutil.rmtree(copies, ignore_errors=True)
         copies.mkdir()
-        with Store(self.place / _STORE) as store:
+        with Store(self.work_folder / _STORE) as store:
             store.copy_to(copies / _STORE)
         save(
-            made.tuned,
+            result.tuned,
             self.folder,
             kind="run",
-            files={"scores.json": made.scores.to_json(), "run.json": made.to_json()},
+            files={"scores.json": result.scores.to_json(), "run.json": result.to_json()},
             moved=[copies / _STORE],
-            finish=self._report,
+            finish=self.finish,
         )
-        # Renamed first: stopped in the middle of removing, a finished run must not look like one to go on with.
-        self.place.rename(self.folder / _OVER)
+        # Renamed first: killed in the middle of removing, a finished run must not look like an interrupted one.
+        self.work_folder.rename(self.folder / _OVER)
         shutil.rmtree(self.folder / _OVER, ignore_errors=True)
 
 
+def _test_outputs(tuned: Tuned, workshop: Workshop) -> torch.Tensor:
+    return workshop.examples(tuned.tunable, "test").outputs(tuned.tunable)
+
+
 class _Clock:
-    """Seconds by stage, and in all: with those that a run took before it was stopped, which a file says."""
+    """Seconds by stage and in all, with those from before an interruption, which a file holds."""
 
     def __init__(self, file: Path) -> None:
         self.laps: dict[str, float] = {}
@@ -338,8 +305,18 @@ class _Clock:
         self.note()
 
     def note(self) -> None:
-        """Take down how long it has been, for a run that is stopped here."""
+        """Write the time that has passed, for a run that is interrupted now."""
         folders.write_json(self._file, round(self.total, 3))
+
+    def noting(self, progress: Progress) -> Progress:
+        """Return the callback with a note of the time after every trial."""
+
+        def noted(step: Step) -> None:
+            if step.table is not None:
+                self.note()
+            progress(step)
+
+        return noted
 
     @property
     def total(self) -> float:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from frostline.records import FORMAT_VERSION, LayerScores
+from frostline.records.display import Displayed
 from frostline.search.decision import Decision, as_json, given_up
 from frostline.search.limits import Budget
 from frostline.search.proposals import Proposal
@@ -39,7 +40,7 @@ class Judged:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run:
+class Run(Displayed):
     """What a run found.
 
     Args:
@@ -91,22 +92,6 @@ class Run:
         mine, theirs = (entry.result.predictions["validation"] for entry in (chosen, other))
         rows, seed = task.validation, self.tuned.recipe.seed
         return compare(rows.labels, mine, theirs, task.metrics[0], groups=rows.groups, seed=seed)
-
-    def _repr_html_(self) -> str:
-        from frostline.records.table import table_of
-        from frostline.report.notebook import layer_stack, stack_html, tables_html
-
-        metric = METRICS[self.tuned.task.metrics[0]]
-        rows = [
-            {"model": test.name, "plan": test.entry.name,
-             f"test {metric.name}": metric.shown(test.metrics[metric.name]),
-             "95% interval": f"{metric.shown(test.low)} to {metric.shown(test.high)}",
-             metric.gap("choice minus it"): str(test.choice_minus_it or "")}
-            for test in self.tests
-        ]  # fmt: skip
-        name = f"{self.scores.encoder['name']} on {self.scores.task['name']}: {self.decision.chosen.name}"
-        drawing = stack_html(layer_stack(self.tuned.plan, self.scores.depth))
-        return drawing + tables_html(name, [table_of("tests", " ".join(self.decision.why), rows)])
 
     def to_json(self) -> dict[str, Any]:
         """The run as plain JSON values."""

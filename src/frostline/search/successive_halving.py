@@ -10,14 +10,21 @@ do not run there.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from frostline.errors import TrialError
 from frostline.plans.learning_rates import typical_epochs, typical_rate
-from frostline.records import Recipe, TrialResult, TrialSpec
+from frostline.progress import Progress, Step, silent
+from frostline.records import Plan, Recipe, TrialResult, TrialSpec
+from frostline.records.table import Cell, Table, table_of
 from frostline.search.proposals import Proposal
-from frostline.tasks.metrics import METRICS
-from frostline.trials.in_process import InProcess, make_spec
+from frostline.tasks.metrics import METRICS, TaskMetric
+from frostline.training.shared_inputs import Workshop
+from frostline.trials.executors import Executor, Finished
+from frostline.trials.results import make_spec
+from frostline.trials.run_missing import run_missing
+from frostline.trials.store import Store
 
 SHARES = (1 / 9, 1 / 3, 1.0)  # of the whole budget that each rung has
 _LEAST_ROWS = 100  # of a rung: below that, a comparison is a lottery
@@ -74,9 +81,6 @@ class Race:
         return self.rungs[-1]
 
 
-Tell = Callable[[Rung, Sequence[Entry], int], None]  # the rung, its entries so far, how many there will be
-
-
 def make_rungs(rows: int, epochs: int) -> list[Rung]:
     """The rounds for so many training rows and epochs; small data have one short round only, very small ones none."""
     rungs: list[Rung] = []
@@ -90,39 +94,65 @@ def make_rungs(rows: int, epochs: int) -> list[Rung]:
     return rungs
 
 
+@dataclass(frozen=True, kw_only=True)
+class Trials:
+    """The trials of one search: where they run and where they are recorded.
+
+    Args:
+        workshop: the encoder and the task that all trials are about.
+        store: recorded results; trials that are in it do not run again.
+        executor: runs the others.
+    """
+
+    workshop: Workshop
+    store: Store
+    executor: Executor
+
+    def run(self, specs: Iterable[TrialSpec], *, keep: bool = False) -> Iterator[Finished]:
+        """Yield the trials with their results; a bug in one of them ends the search."""
+        for spec, result in run_missing(self.store, specs, self.executor, keep=keep):
+            if result.cause == "error":
+                raise TrialError(f"trial {spec.id} (plan {spec.plan}) failed: {result.reason}", result.traceback)
+            yield spec, result
+
+    def knows(self, spec: TrialSpec) -> bool:
+        """Whether the trial is recorded."""
+        return self.store.get(spec) is not None
+
+
 def race(
-    executor: InProcess,
+    trials: Trials,
     proposals: Sequence[Proposal],
     recipe: Recipe,
     *,
     deadline: float | None = None,
-    tell: Tell | None = None,
+    progress: Progress = silent,
 ) -> Race:
-    """Race plans on a task; trials that are in the store are not run again.
+    """Race plans on a task.
 
     Args:
-        executor: runs trials, and has the workshop and the store.
+        trials: runs and records trials.
         proposals: the plans.
         recipe: epochs of the last rung, batch, seed and so on; its learning rate, if any, is every plan's.
         deadline: when to stop starting trials, by `time.monotonic`; the first rung tries its cheapest plans first, the
             others the most promising ones.
-        tell: told after every trial.
+        progress: progress callback, with the standing of the round after every trial.
     """
-    rounds = _Rounds(executor=executor, recipe=recipe, deadline=deadline, tell=tell)
-    rungs = make_rungs(len(executor.workshop.task.train), recipe.epochs)
+    rounds = _Rounds(trials=trials, recipe=recipe, deadline=deadline, progress=progress)
+    rungs = make_rungs(len(trials.workshop.task.train), recipe.epochs)
     runners = sorted(proposals, key=_price)
     for rung in rungs:
         if rung.share == 1:
             rounds.run(rung, runners, try_rates=False)
             break
-        late = [one for one in runners if one.joins_late]
-        others = [one for one in runners if not one.joins_late]
-        is_last_but_one = rungs[rung.number].share == 1
+        late = [proposal for proposal in runners if proposal.joins_late]
+        others = [proposal for proposal in runners if not proposal.joins_late]
+        following = rungs[rung.number]
         if len(others) < 2:
             continue  # nothing to compare
-        ranked = rounds.run(rung, others, try_rates=is_last_but_one)
+        ranked = rounds.run(rung, others, try_rates=following.share == 1)
         if ranked:
-            runners = [*_survivors(ranked, rungs[rung.number].share), *late]
+            runners = [*_survivors(ranked, following.share), *late]
     if rounds.done and rounds.done[-1][0].rung.share < 1:
         rounds.notes.append("no plan was tried on the whole budget: the choice is among models that saw a part of it")
     return Race(
@@ -137,79 +167,126 @@ def race(
 class _Rounds:
     """The rounds of one race, one after the other."""
 
-    executor: InProcess
+    trials: Trials
     recipe: Recipe
     deadline: float | None
-    tell: Tell | None
+    progress: Progress
     factors: dict[str, float] = field(default_factory=dict)  # the better learning rate, times the usual one
     done: list[tuple[Entry, ...]] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     def run(self, rung: Rung, runners: Sequence[Proposal], *, try_rates: bool) -> list[Entry]:
-        """The entries of a round, best first."""
-        entries: list[Entry] = []
-        for runner in runners:
-            factor = self.factors.get(_key(runner), 1.0)
-            is_free = self.executor.knows(trial_of(self.executor, runner, rung, self.recipe, factor))
-            if self._is_over() and (entries or self.done) and not is_free:
-                self.notes.append(f"time is up: round {rung.number} tried {len(entries)} of {len(runners)} plans")
-                break
-            entries += self._enter(runner, rung, factor)
-            self._tell(rung, entries, len(runners))
-        if try_rates and self.recipe.learning_rate is None:
-            for entry in _ranked(entries)[:1]:
-                for factor in _OTHER_RATES:
-                    spec = trial_of(self.executor, entry.proposal, rung, self.recipe, factor)
-                    if self._is_over() and not self.executor.knows(spec):
-                        break
-                    entries = self._with_other_rate(entries, entry, rung, factor)
-                    self._tell(rung, entries, len(runners))
+        """Return the entries of a round, best first."""
+        asked = [(self._spec(proposal, rung, self.factors.get(_key(proposal), 1.0)), proposal) for proposal in runners]
+        entries = self._enter(asked, rung, total=len(runners))
+        if try_rates and self.recipe.learning_rate is None and entries:
+            entries = self._with_other_rates(entries, rung)
         ranked = _ranked(entries)
         if ranked:
             self.done.append(tuple(ranked))
         return ranked
 
-    def _with_other_rate(self, entries: list[Entry], entry: Entry, rung: Rung, factor: float) -> list[Entry]:
-        """The entries after one of them has tried another learning rate, and kept it if it was better."""
-        for tried in self._enter(entry.proposal, rung, factor):
-            if is_better := tried.value > entry.value:
-                self.factors[_key(entry.proposal)] = factor
-            both = replace(tried if is_better else entry, seconds=tried.seconds + entry.seconds)
-            return [*(one for one in entries if one is not entry), both]
+    def _enter(self, asked: Sequence[tuple[TrialSpec, Proposal]], rung: Rung, *, total: int) -> list[Entry]:
+        """Return the entries of trials, in the order of the trials whenever they finish; failed ones have none."""
+        results: dict[str, TrialResult] = {}
+        started = 0
+
+        def specs() -> Iterator[TrialSpec]:
+            nonlocal started
+            for spec, _ in asked:
+                has_some = self.done or any(result.status == "done" for result in results.values())
+                is_running = started > len(results)
+                if self._is_over() and (has_some or is_running) and not self.trials.knows(spec):
+                    self.notes.append(f"time is up: round {rung.number} tried {started} of {total} plans")
+                    return
+                started += 1
+                yield spec
+
+        keep = rung.share == 1 or self.deadline is not None
+        for spec, result in self.trials.run(specs(), keep=keep):
+            results[spec.id] = result
+            standing = self._entries(asked, results, rung)
+            self._show(rung, standing, total)
+        for spec, proposal in asked:
+            if spec.id in results and results[spec.id].status == "failed":
+                reason = results[spec.id].reason
+                self.failed.append(f"{proposal.plan} at {spec.recipe.learning_rate:g}: {reason}")
+        return self._entries(asked, results, rung)
+
+    def _entries(
+        self, asked: Sequence[tuple[TrialSpec, Proposal]], results: Mapping[str, TrialResult], rung: Rung
+    ) -> list[Entry]:
+        metric = METRICS[self.trials.workshop.task.metrics[0]]
+        sign = 1 if metric.higher_is_better else -1
+        return [
+            Entry(
+                proposal=proposal,
+                rung=rung,
+                spec=spec,
+                result=results[spec.id],
+                value=sign * results[spec.id].metrics["validation"][metric.name],
+                seconds=sum(results[spec.id].seconds.values()),
+            )
+            for spec, proposal in asked
+            if spec.id in results and results[spec.id].status == "done"
+        ]
+
+    def _with_other_rates(self, entries: list[Entry], rung: Rung) -> list[Entry]:
+        """Return the entries after the best of them has tried other learning rates, and kept one if it was better."""
+        best = _ranked(entries)[0]
+        for factor in _OTHER_RATES:
+            spec = self._spec(best.proposal, rung, factor)
+            if self._is_over() and not self.trials.knows(spec):
+                break
+            for tried in self._enter([(spec, best.proposal)], rung, total=len(entries)):
+                if is_better := tried.value > best.value:
+                    self.factors[_key(best.proposal)] = factor
+                both = replace(tried if is_better else best, seconds=tried.seconds + best.seconds)
+                entries = [both if entry is best else entry for entry in entries]
+                best = both
         return entries
 
-    def _enter(self, proposal: Proposal, rung: Rung, factor: float) -> list[Entry]:
-        """A plan's trial; nothing where it has failed."""
-        metric = METRICS[self.executor.workshop.task.metrics[0]]
-        spec = trial_of(self.executor, proposal, rung, self.recipe, factor)
-        (result,) = self.executor.run([spec], keep=rung.share == 1 or self.deadline is not None)
-        if result.status == "failed":
-            self.failed.append(f"{proposal.plan} at {spec.recipe.learning_rate:g}: {result.reason}")
-            return []
-        value = result.metrics["validation"][metric.name] * (1 if metric.higher_is_better else -1)
-        seconds = sum(result.seconds.values())
-        return [Entry(proposal=proposal, rung=rung, spec=spec, result=result, value=value, seconds=seconds)]
+    def _spec(self, proposal: Proposal, rung: Rung, factor: float) -> TrialSpec:
+        return trial_of(self.trials.workshop, proposal.plan, rung, self.recipe, factor)
 
     def _is_over(self) -> bool:
         return self.deadline is not None and time.monotonic() > self.deadline
 
-    def _tell(self, rung: Rung, entries: Sequence[Entry], total: int) -> None:
-        if self.tell is not None:
-            self.tell(rung, _ranked(entries), total)
+    def _show(self, rung: Rung, entries: Sequence[Entry], total: int) -> None:
+        table = race_table(_ranked(entries), METRICS[self.trials.workshop.task.metrics[0]])
+        title = f"round {rung.number}: {len(entries)} of {total} plans, {rung.train_rows:,} rows, {rung.epochs} epochs"
+        detail = f"round {rung.number}"
+        standing = replace(table, title=title)
+        self.progress(Step(stage="race", detail=detail, done=len(entries), total=total, table=standing))
 
 
-def trial_of(executor: InProcess, proposal: Proposal, rung: Rung, recipe: Recipe, factor: float = 1.0) -> TrialSpec:
-    """The trial of a plan in a round.
+def race_table(entries: Sequence[Entry], metric: TaskMetric) -> Table:
+    """Return how plans of one round did, best first."""
+    rows: list[dict[str, Cell]] = [
+        {
+            "plan": entry.name,
+            metric.name: metric.shown(entry.result.metrics["validation"][metric.name]),
+            "trainable": entry.proposal.cost.trainable,
+            "latency": f"{100 * entry.proposal.cost.latency:.0f}%",
+            "seconds": round(entry.seconds, 1),
+            "from": entry.proposal.origins,
+        }
+        for entry in entries
+    ]
+    return table_of("race", "", rows)
+
+
+def trial_of(workshop: Workshop, plan: Plan, rung: Rung, recipe: Recipe, factor: float = 1.0) -> TrialSpec:
+    """Return the trial of a plan in a round.
 
     Args:
-        executor: has the workshop.
-        proposal: the plan.
+        workshop: the encoder and the task.
+        plan: what trains.
         rung: rows and epochs.
         recipe: everything else.
         factor: times the plan's usual learning rate, unless the recipe has one.
     """
-    workshop, plan = executor.workshop, proposal.plan
     rate = recipe.learning_rate or factor * rung.rate * typical_rate(plan, workshop.encoder.width)
     epochs = typical_epochs(plan, rung.epochs)
     return make_spec(workshop, plan, replace(recipe, learning_rate=rate, epochs=epochs), train_rows=rung.train_rows)

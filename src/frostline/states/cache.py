@@ -15,7 +15,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +27,7 @@ from frostline.errors import OptionError
 from frostline.files import demo_assets as embedded
 from frostline.files.checksums import bits_of, file_checksum
 from frostline.files.disk_arrays import array_in
+from frostline.progress import Progress, Step, silent
 from frostline.states.frozen import DType, FrozenStates, compute, rounded
 
 if TYPE_CHECKING:
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from frostline.encoders.tokens import Tokens
     from frostline.kernels.batch_layout import Ints
 
-Progress = Callable[[int, int], None]  # texts done, texts in all
 
 FORMAT = 2
 DEFAULT_LIMIT = 32_000_000_000
@@ -85,7 +85,7 @@ def open_states(
     dtype: DType = "float16",
     first_only: bool = False,
     keep: bool = True,
-    progress: Progress | None = None,
+    progress: Progress = silent,
 ) -> tuple[FrozenStates, list[str]]:
     """The states of texts at a layer, read from the cache or built there, and what is to be said about it.
 
@@ -98,7 +98,7 @@ def open_states(
         dtype: of the states on disk; float16 that overflows becomes float32.
         first_only: keep each text's first token alone.
         keep: use the disk.
-        progress: told how many texts are done while an entry is built.
+        progress: progress callback.
     """
     (states,), notes = open_together(encoder, tokens, [(layer, first_only)], dtype=dtype, keep=keep, progress=progress)
     return states, notes
@@ -111,7 +111,7 @@ def open_together(
     *,
     dtype: DType = "float16",
     keep: bool = True,
-    progress: Progress | None = None,
+    progress: Progress = silent,
 ) -> tuple[list[FrozenStates], list[str]]:
     """The states of texts at several layers; those that have to be built are built in one pass.
 
@@ -121,7 +121,7 @@ def open_together(
         layers: each a layer, 0..L, and whether to keep first tokens alone.
         dtype: of the states on disk.
         keep: use the disk.
-        progress: told how many texts are done while entries are built.
+        progress: progress callback.
     """
     made = [FrozenStates(encoder, tokens, layer, dtype=dtype, first_only=first) for layer, first in layers]
     if not keep:
@@ -140,7 +140,7 @@ def open_together(
     return made, [*notes, *_build(missing, progress)]
 
 
-def _build(missing: Sequence[tuple[FrozenStates, Path]], progress: Progress | None) -> list[str]:
+def _build(missing: Sequence[tuple[FrozenStates, Path]], progress: Progress) -> list[str]:
     """Compute states into new entries; what does not fit is said, and left to be computed when it is asked for."""
     notes: list[str] = []
     with contextlib.ExitStack() as stack:
@@ -197,7 +197,7 @@ def _allocate(states: FrozenStates, path: Path) -> np.ndarray[Any, Any]:
         return array_in(file, (int(states.lengths.sum()), states.encoder.width), states.dtype)
 
 
-def _fill(new: Sequence[_New], progress: Progress | None) -> None:
+def _fill(new: Sequence[_New], progress: Progress) -> None:
     """Write all states, in one pass over the texts."""
     done = 0
     for rows, found in compute([one.states for one in new]) if new else ():
@@ -209,8 +209,7 @@ def _fill(new: Sequence[_New], progress: Progress | None) -> None:
         if all(one.overflows for one in new):
             return
         done += len(rows)
-        if progress is not None:
-            progress(done, len(new[0].states.tokens))
+        progress(Step(stage="frozen states", done=done, total=len(new[0].states.tokens)))
 
 
 def _write(one: _New, rows: Ints, values: np.ndarray[Any, Any]) -> None:

@@ -118,7 +118,7 @@ def stream_moments(
     *,
     classes: int,
     pooling: Pooling = "mean",
-    progress: Callable[[int], None] | None = None,
+    progress: Callable[[int], object] = lambda count: None,
 ) -> ClassMoments:
     """The sums over any number of texts, of which only one chunk's states are held at a time.
 
@@ -127,7 +127,7 @@ def stream_moments(
         chunks: tokens and labels of some texts at a time.
         classes: how many there are.
         pooling: one vector per text.
-        progress: told how many texts are done.
+        progress: called with the number of texts that are done.
     """
     found: ClassMoments | None = None
     for tokens, labels in chunks:
@@ -135,8 +135,7 @@ def stream_moments(
         points = None if found is None else found.references
         batch = ClassMoments.of(states, labels, classes=classes, references=points)
         found = batch if found is None else found.merge(batch)
-        if progress is not None:
-            progress(found.count)
+        progress(found.count)
     if found is None:
         raise ValueError("no texts")
     return found

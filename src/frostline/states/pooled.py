@@ -18,10 +18,10 @@ from frostline.encoders.tokens import Tokens
 from frostline.errors import MeasureError, OptionError, did_you_mean
 from frostline.files.disk_arrays import nameless_array
 from frostline.kernels.batch_layout import Layout
+from frostline.progress import Progress, Step, silent
 
 Pooling = Literal["mean", "first", "all", "released"]
 POOLINGS: tuple[Pooling, ...] = get_args(Pooling)
-Progress = Callable[[int, int], None]  # texts done, texts in all
 
 # Large enough for full speed on a CPU, small enough to stay in its cache between two layers.
 _TOKENS_PER_BATCH = 4096
@@ -33,7 +33,7 @@ def pooled_states(
     tokens: Tokens,
     *,
     poolings: Sequence[Pooling] = ("mean",),
-    progress: Progress | None = None,
+    progress: Progress = silent,
     tokens_per_batch: int = _TOKENS_PER_BATCH,
     memory_limit: int | None = None,
 ) -> dict[Pooling, Tensor]:
@@ -44,7 +44,7 @@ def pooled_states(
         tokens: of the texts.
         poolings: 'mean' of the tokens except the first, the 'first' token, the mean of 'all' tokens, or as in paper 1's
             'released' script, the mean of tokens whose id is above 2: for RoBERTa without <s> and </s>.
-        progress: told how many texts are done after each batch.
+        progress: progress callback.
         tokens_per_batch: bounds the memory that token states take.
         memory_limit: bytes beyond which the result lies in a temporary file on disk, mapped into memory.
     """
@@ -65,8 +65,7 @@ def pooled_states(
                 for pooling, into in out.items():
                     into[layer, place] = pool[pooling](batch, layout, states.float()).cpu()
             done += len(rows)
-            if progress is not None:
-                progress(done, len(tokens))
+            progress(Step(stage="running the encoder", done=done, total=len(tokens)))
     for states in out.values():
         _check_finite(encoder, states)
     return out

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from frostline.encoders.encoder import Encoder
     from frostline.records.table import Table
     from frostline.tasks import Task
+    from frostline.trials.context import TrialKind
 
 Value = int | float | bool | str
 MeasureScores = Callable[..., LayerScores]  # (encoder, task, names, *, pooling="mean")
@@ -194,6 +195,7 @@ class Study:
         trials: from what is asked and the options to points.
         tables: from what was asked and measured points to tables.
         figures: from tables to what is drawn of them.
+        kinds: the kinds of trials that it has besides plain tuning.
     """
 
     name: str
@@ -212,6 +214,7 @@ class Study:
     trials: Trials
     tables: Tables
     figures: Figures
+    kinds: tuple[TrialKind, ...] = ()
 
     def options(self, given: Mapping[str, Any]) -> dict[str, Value]:
         """All options with their values, refusing unknown ones and values of the wrong kind."""
@@ -239,6 +242,7 @@ def study(
     quick_seeds: int = 2,
     quick_recipe: Mapping[str, Any] | None = None,
     quick_tasks: Iterable[str] = ("movies",),
+    kinds: Iterable[TrialKind] = (),
 ) -> Callable[[Trials], Study]:
     """Register a function that yields a study's points; its docstring is the study's description."""
 
@@ -268,6 +272,7 @@ def study(
             trials=function,
             tables=tables,
             figures=figures,
+            kinds=tuple(kinds),
         )
         made.options(made.quick)
         return STUDIES.add(made.name, made)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,11 +13,10 @@ from frostline.encoders.encoder import Encoder
 from frostline.encoders.tokens import Tokens
 from frostline.kernels.batch_layout import Ints, Layout
 from frostline.kernels.dropout import Noise
+from frostline.progress import Progress, Step, silent
 from frostline.states.frozen import FrozenStates
 from frostline.tasks import Split
 from frostline.training.model import Tunable
-
-Progress = Callable[[int, int], None]
 
 _TOKENS_PER_BATCH = 4096  # where there is no training
 
@@ -96,7 +95,7 @@ class Examples:
         whole = Tokens(ids=self.tokens.ids, types=self.tokens.types, lengths=longest * most, truncated=0)
         yield from whole.batches(_TOKENS_PER_BATCH)
 
-    def outputs(self, tunable: Tunable, *, progress: Progress | None = None) -> Tensor:
+    def outputs(self, tunable: Tunable, *, progress: Progress = silent) -> Tensor:
         """What the model says of every row, in order, without training: (rows, outputs) on the CPU.
 
         Of several heads (rows, outputs, heads).
@@ -108,8 +107,7 @@ class Examples:
                 pieces.append(self.logits(tunable, rows).float().cpu())
                 places.append(rows)
                 done += len(rows)
-                if progress is not None:
-                    progress(done, len(self))
+                progress(Step(stage="predicting", done=done, total=len(self)))
         most = max(piece.shape[1] for piece in pieces)
         out = torch.full((len(self), most, *pieces[0].shape[2:]), torch.finfo(torch.float32).min)
         for rows, piece in zip(places, pieces, strict=True):

@@ -1,4 +1,4 @@
-"""Tune: execute a plan on a task, from cached frozen states, and keep what came out."""
+"""The execution of one plan: train from cached frozen states, keep the best epoch, judge every split."""
 
 from __future__ import annotations
 
@@ -7,104 +7,28 @@ import hashlib
 import json
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
 from frostline.encoders.encoder import Encoder
-from frostline.encoders.loading import load_encoder
 from frostline.errors import OptionError
-from frostline.files import folders
-from frostline.plans.learning_rates import paper_rates
 from frostline.plans.methods import METHODS
-from frostline.plans.parsing import check_words, read_plan
-from frostline.prediction.export import save
-from frostline.records import LayerScores, Plan, Recipe
-from frostline.tasks import Task, load_task
+from frostline.progress import Progress, detailed, logger, silent
+from frostline.records import Plan, Recipe
+from frostline.tasks import Task
 from frostline.tasks.metrics import METRICS
 from frostline.training.checkpoints import Checkpoints
 from frostline.training.dataset import Examples
 from frostline.training.freeze_audit import count_kept
-from frostline.training.loop import Report, Trained, Weights, judge, load_weights, train, weights_of
+from frostline.training.loop import Trained, Weights, judge, load_weights, train, weights_of
 from frostline.training.model import Tunable, check_plan, check_recipe, make_tunable
 from frostline.training.result import Tuned
 from frostline.training.shared_inputs import Workshop
 from frostline.training.stock import check_base, why_not_stock
-
-
-def tune(
-    encoder: Encoder | str | Path | None = None,
-    task: Task | Any = None,
-    *,
-    plan: Plan | str = "full",
-    scores: LayerScores | None = None,
-    recipe: Recipe | None = None,
-    rates: Sequence[float] | Literal["paper"] = (),
-    output: str | Path | None = None,
-    overwrite: bool = False,
-    resume: bool = False,
-    cache: bool = True,
-    test: bool = True,
-    new_layers: Sequence[int] = (),
-    checkpoint_every: int | None = None,
-    report: Report | None = None,
-    announce: Callable[[str], None] | None = None,
-) -> Tuned:
-    """Tune an encoder on a task by a plan, and save a stock Hugging Face model where a folder is given.
-
-    Args:
-        encoder: an Encoder, a folder, a hub id, or None for the embedded default.
-        task: a Task, a file, preset name, hub id, DataFrame or Dataset, or None for the embedded default.
-        plan: a Plan, or in words: 'full', '9,12,12', 'layers=2+5+9,head=12', 'freeze=8', a strategy, a JSON file.
-        scores: measured layer scores, for strategies that need some; measured here if none are given.
-        recipe: rate, epochs, batch and so on; None for the defaults.
-        rates: learning rates to try, of which the best on validation is kept; 'paper' tries those of paper 1.
-        output: folder for the model, its card, metrics and predictions.
-        overwrite: replace what an earlier run left in that folder.
-        resume: go on from where a killed run in that folder stopped.
-        cache: keep frozen states on disk.
-        test: judge the result on the test rows too.
-        new_layers: layers that were re-initialised, for `recipe.new_layer_rate`.
-        checkpoint_every: steps between checkpoints; else one after each evaluation and every five minutes.
-        report: told how far things are.
-        announce: told, before training starts, what is going to be trained.
-    """
-    recipe = recipe or Recipe()
-    folder = None if output is None else Path(output)
-    if folder is None and resume:
-        raise OptionError("resume: give the output folder of the run to go on with")
-    if folder is not None:
-        folders.check_output(folder, overwrite=overwrite, resume=resume)
-    if isinstance(plan, str):
-        check_words(plan)
-    task = task if isinstance(task, Task) else load_task("movies" if task is None else task, seed=recipe.seed)
-    encoder = encoder if isinstance(encoder, Encoder) else load_encoder(encoder)
-    settings = Settings(
-        folder=folder,
-        checkpoints=None if folder is None else folder / folders.CHECKPOINTS,
-        resume=resume,
-        test=test,
-        new_layers=frozenset(new_layers),
-        checkpoint_every=checkpoint_every,
-        report=report or (lambda what, done, total: None),
-        announce=announce or (lambda line: None),
-    )
-    with use_threads(recipe.threads):
-        chosen = plan if isinstance(plan, Plan) else read_plan(plan, encoder, task, scores=scores, seed=recipe.seed)
-        tried = paper_rates(chosen, encoder.depth) if rates == "paper" else tuple(rates)
-        workshop = Workshop(
-            encoder,
-            task,
-            max_length=recipe.max_length,
-            dtype=recipe.cache_dtype,
-            keep=cache,
-            report=settings.report,
-        )
-        return execute(workshop, chosen, recipe, rates=tried, settings=settings)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +36,7 @@ class Settings:
     """What a run is told besides encoder, task, plan and recipe.
 
     Args:
-        folder: where the result is saved, if anywhere.
+        folder: the folder that the result will be saved to; refused early where it could not be loaded again.
         checkpoints: where its state is kept while it runs, if anywhere.
         resume: go on from what is there.
         test: judge the result on the test rows too.
@@ -120,8 +44,7 @@ class Settings:
         new_layers: layers that were re-initialised.
         checkpoint_every: steps between checkpoints.
         is_short: a trial of many: checkpoints only if it takes minutes.
-        report: told how far things are.
-        announce: told what is going to be trained.
+        progress: progress callback.
     """
 
     folder: Path | None = None
@@ -132,8 +55,7 @@ class Settings:
     new_layers: frozenset[int] = frozenset()
     checkpoint_every: int | None = None
     is_short: bool = False
-    report: Report = lambda what, done, total: None
-    announce: Callable[[str], None] = lambda line: None
+    progress: Progress = silent
 
 
 def execute(
@@ -146,7 +68,7 @@ def execute(
         plan: what trains.
         recipe: how.
         rates: learning rates to try; none for the recipe's or the method's own.
-        settings: where to save, what to tell whom.
+        settings: checkpoints, rows, progress.
     """
     started = time.perf_counter()
     encoder, task = workshop.encoder, workshop.task
@@ -159,10 +81,10 @@ def execute(
         check_base(tunable, base)
     recipes = [replace(recipe, learning_rate=rate) for rate in rates]
     kept = [_checkpoints(encoder, task, plan, one, settings) for one in recipes]  # refuses before any long work
-    settings.announce(describe(tunable, rates))
+    logger.info(describe(tunable, rates))
     notes = [*task.notes, *_notes(encoder, tunable)]
     for note in notes[len(task.notes) :]:
-        settings.announce(f"note: {note}")  # before the long work, for those who want something else then
+        logger.info("note: %s", note)  # before the long work, for those who want something else then
     examples = _examples(tunable, workshop, recipe, settings)
     prepared = time.perf_counter()
     best, trained = _train_best(tunable, examples, task, recipes, kept, settings)
@@ -170,7 +92,7 @@ def execute(
     outputs = {
         name: trained.outputs
         if name == "validation" and trained.outputs is not None
-        else rows.outputs(tunable, progress=partial(settings.report, f"judging: {name}"))
+        else rows.outputs(tunable, progress=detailed(settings.progress, name))
         for name, rows in examples.items()
         if name != "train"
     }
@@ -191,9 +113,7 @@ def execute(
         },
         folder=settings.folder,
     )
-    if settings.folder is not None:
-        save(tuned, settings.folder)
-    if settings.checkpoints is not None:
+    if settings.checkpoints is not None and settings.folder is None:
         shutil.rmtree(settings.checkpoints, ignore_errors=True)
     return tuned
 
@@ -262,7 +182,7 @@ def _train_best(
     for recipe, kept in zip(recipes, checkpoints, strict=True):
         load_weights(tunable, start)
         if kept is not None and kept.resume:
-            settings.announce(kept.says())
+            logger.info(kept.says())
         trained = train(
             tunable,
             examples["train"],
@@ -272,12 +192,12 @@ def _train_best(
             learning_rate=recipe.learning_rate or 0.0,
             new_layers=settings.new_layers,
             checkpoints=kept,
-            report=settings.report,
+            progress=settings.progress,
         )
         value = trained.best.get(f"validation_{task.metrics[0]}", 0.0)
         tried.append((sign * value, recipe, trained, weights_of(tunable)))
         if len(recipes) > 1:
-            settings.announce(f"learning rate {recipe.learning_rate:g}: validation {task.metrics[0]} {value:.4f}")
+            logger.info("learning rate %g: validation %s %.4f", recipe.learning_rate, task.metrics[0], value)
     _, recipe, trained, weights = max(tried, key=lambda one: one[0])  # the first of equals
     load_weights(tunable, weights)
     return recipe, trained

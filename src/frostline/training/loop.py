@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
@@ -23,6 +23,7 @@ from frostline.encoders.head_stack import HeadStack
 from frostline.errors import TuneError
 from frostline.kernels.batch_layout import Ints
 from frostline.kernels.dropout import Noise
+from frostline.progress import Progress, Step, silent
 from frostline.records import Recipe
 from frostline.tasks.metrics import METRICS
 from frostline.training.checkpoints import Checkpoints, Progressed
@@ -30,7 +31,6 @@ from frostline.training.dataset import Examples
 from frostline.training.freeze_audit import Audit, AuditReport
 from frostline.training.model import Tunable
 
-Report = Callable[[str, int, int], None]  # what is being done, how much of it, of how much
 Weights = dict[str, Tensor]
 
 
@@ -63,7 +63,7 @@ def train(
     learning_rate: float,
     new_layers: frozenset[int] = frozenset(),
     checkpoints: Checkpoints | None = None,
-    report: Report | None = None,
+    progress: Progress = silent,
 ) -> Trained:
     """Train what the plan names, in place; the weights of the best evaluation are left in the model.
 
@@ -76,9 +76,9 @@ def train(
         learning_rate: the highest one.
         new_layers: layers that were re-initialised and may have a higher rate.
         checkpoints: where the state is kept to go on from after an interruption.
-        report: told how far training is.
+        progress: progress callback.
     """
-    run = Run(tunable, rows, validation, recipe, metrics, learning_rate, new_layers, checkpoints, report)
+    run = Run(tunable, rows, validation, recipe, metrics, learning_rate, new_layers, checkpoints, progress)
     audit = run.all_epochs()
     return run.trained(run.so_far, audit, run.best_outputs)
 
@@ -96,11 +96,11 @@ class Run:
         learning_rate: float,
         new_layers: frozenset[int] = frozenset(),
         checkpoints: Checkpoints | None = None,
-        report: Report | None = None,
+        progress: Progress = silent,
     ) -> None:
         self.tunable, self.rows, self.validation, self.recipe = tunable, rows, validation, recipe
         self.metrics, self.checkpoints = metrics, checkpoints
-        self.report = report or (lambda what, done, total: None)
+        self.progress = progress
         self.accelerator = _accelerator(tunable, recipe)
         self.steps_per_epoch = math.ceil(len(rows) / (recipe.batch * recipe.accumulate))
         self.steps = recipe.steps or self.steps_per_epoch * recipe.epochs
@@ -184,8 +184,8 @@ class Run:
         self.so_far.loss_sum += total
         self.so_far.loss_steps += 1
         mean = self.so_far.loss_sum / self.so_far.loss_steps / self.heads
-        shown = f"epoch {epoch + 1}/{self.passes}, loss {mean:.3f}"
-        self.report(shown + self.so_far.shown(), step + 1, self.steps)
+        detail = f"epoch {epoch + 1}/{self.passes}, loss {mean:.3f}{self.so_far.shown()}"
+        self.progress(Step(stage="training", detail=detail, done=step + 1, total=self.steps))
 
     def loss(self, logits: Tensor, labels: Tensor, *, share: float) -> Tensor:
         """The loss of a batch, which makes up this share of its step."""

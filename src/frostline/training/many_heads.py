@@ -18,10 +18,11 @@ from torch import Tensor
 from frostline.encoders.encoder import Encoder
 from frostline.encoders.head_stack import HeadStack
 from frostline.errors import AuditError
+from frostline.progress import Progress, silent
 from frostline.records import Plan, Recipe
 from frostline.training.checkpoints import Progressed
 from frostline.training.dataset import Examples
-from frostline.training.loop import Report, Run, Trained, Weights, weights_of
+from frostline.training.loop import Run, Trained, Weights, weights_of
 from frostline.training.model import Tunable
 
 
@@ -39,7 +40,7 @@ def train_heads(
     *,
     metrics: tuple[str, ...],
     learning_rate: float,
-    report: Report | None = None,
+    progress: Progress = silent,
 ) -> list[Trained]:
     """Train every head as `train` would train it alone, in place; what came out of each.
 
@@ -50,9 +51,9 @@ def train_heads(
         recipe: how.
         metrics: names of task metrics; the first one decides.
         learning_rate: the highest one.
-        report: told how far training is.
+        progress: progress callback.
     """
-    run = _Together(tunable, rows, validation, recipe, metrics, learning_rate, report=report)
+    run = _Together(tunable, rows, validation, recipe, metrics, learning_rate, progress=progress)
     before = weights_of(tunable)
     audit = run.all_epochs()
     _check_all_moved(before, run.last, updates=run.so_far.updates)

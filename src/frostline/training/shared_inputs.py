@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Iterable
 
 import numpy as np
 import torch
@@ -12,6 +11,7 @@ import torch
 from frostline.encoders.encoder import Encoder
 from frostline.encoders.tokens import Tokens
 from frostline.kernels.batch_layout import Ints
+from frostline.progress import Progress, detailed, silent
 from frostline.states.cache import open_together
 from frostline.states.frozen import DType, FrozenStates
 from frostline.tasks import Task
@@ -19,7 +19,6 @@ from frostline.tasks.splits import row_ranks, strata_of
 from frostline.training.dataset import Examples, frozen_at, tokenize_split
 from frostline.training.model import Tunable
 
-Report = Callable[[str, int, int], None]  # what is being done, how much of it, of how much
 At = tuple[int, bool]  # a layer, and whether first tokens alone are wanted
 
 
@@ -34,7 +33,7 @@ class Workshop:
         max_length: int | None = None,
         dtype: DType = "float16",
         keep: bool = True,
-        report: Report | None = None,
+        progress: Progress = silent,
     ) -> None:
         """Take down what is shared; nothing is computed before it is needed.
 
@@ -44,12 +43,12 @@ class Workshop:
             max_length: cut texts at this many tokens.
             dtype: in which frozen states are kept.
             keep: use the disk.
-            report: told how far the computing of frozen states is.
+            progress: progress callback.
         """
         self.encoder, self.task = encoder, task
         self.max_length, self.dtype, self.keep = max_length, dtype, keep
         self.notes: list[str] = []  # what is to be known about texts and states, a sentence each
-        self._report = report or (lambda what, done, total: None)
+        self._progress = progress
         self._tokens: dict[str, tuple[Tokens, Ints | None]] = {}
         self._states: dict[tuple[str, At], FrozenStates] = {}
 
@@ -75,7 +74,7 @@ class Workshop:
                 missing,
                 dtype=self.dtype,
                 keep=self.keep,
-                progress=partial(self._report, f"frozen states: {split}"),
+                progress=detailed(self._progress, split),
             )
             self._states |= {(split, at): states for at, states in zip(missing, found, strict=True)}
             for note in notes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,83 +12,114 @@ from frostline.encoders.encoder import Encoder
 from frostline.encoders.loading import load_encoder
 from frostline.encoders.surgery import operate
 from frostline.errors import EncoderError
-from frostline.records import TrialSpec
+from frostline.progress import Progress, silent
+from frostline.records import TrialResult, TrialSpec
 from frostline.tasks import Task
-from frostline.training.shared_inputs import Report, Workshop
+from frostline.training.shared_inputs import Workshop
 
 _WORKSHOPS = 4  # kept at a time: each holds an encoder, tokens and open frozen states
 
 
 @dataclass(frozen=True, kw_only=True)
+class TrialKind:
+    """One kind of trial, beside plain tuning.
+
+    Args:
+        name: the name that trials ask for it by.
+        run: runs a trial; a function of a module, so that other processes can import it.
+        tunings: the work of a trial relative to tuning once, for time estimates.
+    """
+
+    name: str
+    run: Callable[[Context, TrialSpec], TrialResult]
+    tunings: float = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
 class Materials:
-    """Where the encoders and tasks of trials come from; small enough to be handed to other processes.
+    """Where the encoders and tasks of trials come from; small enough to be sent to other processes.
 
     Args:
         encoders: by revision, what `load_encoder` takes.
         tasks: by fingerprint.
-        folder: where trials keep their state while they run; None where nothing outlives the process.
+        kinds: the kinds of trials besides plain tuning.
+        folder: where trials keep their checkpoints while they run; None where nothing outlives the process.
+        kept: where models of trials are kept for later; None where they cannot be.
+        predictions: the splits whose predictions are recorded; the test rows are read only where they are among them.
         cache: keep frozen states on disk.
         device: where to compute.
     """
 
     encoders: Mapping[str, str | None]
     tasks: Mapping[str, Task]
+    kinds: tuple[TrialKind, ...] = ()
     folder: Path | None = None
+    kept: Path | None = None
+    predictions: tuple[str, ...] = ("test",)
     cache: bool = True
     device: str = "cpu"
 
 
 @dataclass(kw_only=True)
-class Bench:
-    """A process's own encoders and workshops, made when a trial first needs them.
+class Context:
+    """The encoders and workshops of one process, made when a trial first needs them.
 
     Args:
         materials: where they come from.
         encoders: those that are loaded, by revision.
-        report: told how far the trial that runs is.
+        progress: progress callback of the trial that runs.
     """
 
     materials: Materials
     encoders: dict[str, Encoder] = field(default_factory=dict)
-    report: Report = lambda what, done, total: None
+    progress: Progress = silent
     _workshops: OrderedDict[str, Workshop] = field(default_factory=OrderedDict)
 
     def encoder(self, revision: str) -> Encoder:
-        """The encoder as it was pretrained."""
+        """Return the encoder as it was pretrained."""
         if revision not in self.encoders:
-            found = load_encoder(self.materials.encoders[revision], device=self.materials.device)
-            if found.revision != revision:
-                raise EncoderError(f"{found.name}: is not the model that the study began with; its files have changed")
-            self.encoders[revision] = found
+            loaded = load_encoder(self.materials.encoders[revision], device=self.materials.device)
+            if loaded.revision != revision:
+                raise EncoderError(f"{loaded.name}: its files have changed since the first trial; restore them")
+            self.encoders[revision] = loaded
         return self.encoders[revision]
 
     def task(self, spec: TrialSpec) -> Task:
-        """The trial's task."""
+        """Return the trial's task."""
         return self.materials.tasks[spec.task["fingerprint"]]
 
     def workshop(self, spec: TrialSpec) -> Workshop:
-        """The workshop of the trial's encoder, after surgery, and task."""
-        recipe, revision = spec.recipe, spec.encoder["revision"]
-        # Only new weights depend on the seed; a workshop serves all seeds otherwise.
-        drawn = recipe.seed if spec.surgery.get("reinitialise") else None
-        said = [revision, spec.to_json()["surgery"], drawn, spec.task, recipe.max_length, recipe.cache_dtype]
-        key = json.dumps(said, sort_keys=True)
-        if key in self._workshops:
-            self._workshops.move_to_end(key)
-        else:
+        """Return what trials on this encoder, after this surgery, and this task share."""
+        key = _workshop_key(spec)
+        if key not in self._workshops:
+            recipe = spec.recipe
             self._workshops[key] = Workshop(
-                operate(self.encoder(revision), spec.surgery, seed=recipe.seed),
+                operate(self.encoder(spec.encoder["revision"]), spec.surgery, seed=recipe.seed),
                 self.task(spec),
                 max_length=recipe.max_length,
                 dtype=recipe.cache_dtype,
                 keep=self.materials.cache,
-                report=self.report,
+                progress=lambda step: self.progress(step),  # whoever listens at that time
             )
             while len(self._workshops) > _WORKSHOPS:
                 self._workshops.popitem(last=False)
+        self._workshops.move_to_end(key)
         return self._workshops[key]
 
-    def place(self, spec: TrialSpec) -> Path | None:
-        """Where the trial keeps its state while it runs, so that a long one that is stopped loses little."""
+    def share(self, spec: TrialSpec, workshop: Workshop) -> None:
+        """Use a workshop that exists already for trials like this one."""
+        self._workshops[_workshop_key(spec)] = workshop
+
+    def checkpoints(self, spec: TrialSpec) -> Path | None:
+        """Return where the trial keeps its state while it runs, so that a long one loses little when it is killed."""
         folder = self.materials.folder
         return None if folder is None else folder / "trials" / spec.id
+
+
+def _workshop_key(spec: TrialSpec) -> str:
+    recipe = spec.recipe
+    # Only new weights depend on the seed; a workshop serves all seeds otherwise.
+    drawn = recipe.seed if spec.surgery.get("reinitialise") else None
+    surgery = spec.to_json()["surgery"]
+    fields = [spec.encoder["revision"], surgery, drawn, dict(spec.task), recipe.max_length, recipe.cache_dtype]
+    return json.dumps(fields, sort_keys=True)

@@ -1,7 +1,7 @@
-"""Where trials run: in this process, or in several on this machine. Results come back to the one that records them.
+"""Where trials run: in this process, or in several on this machine. Results come back to the process that records them.
 
-An executor takes trials and gives them back with their results, in any order. What a trial gives depends on its
-specification alone, so that which executor ran it cannot be told from the results.
+An executor takes trials, one whenever it has room, and gives them back with their results, in any order. What a trial
+gives depends on its specification alone, so that the results do not show which executor ran it.
 """
 
 from __future__ import annotations
@@ -11,25 +11,29 @@ import multiprocessing
 import os
 import threading
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import Any, Protocol
 
 from frostline.errors import OptionError
-from frostline.files import folders
 from frostline.records import TrialResult, TrialSpec
-from frostline.trials.context import Bench, Materials
+from frostline.trials.context import Context, Materials
+from frostline.trials.run_trial import failed, run_trial
 
 _ATTEMPTS = 3  # of a trial whose process ended without a result
 Finished = tuple[TrialSpec, TrialResult]
 
 
 class Executor(Protocol):
-    """Runs trials."""
+    """Runs trials on a device."""
 
-    def run(self, specs: Sequence[TrialSpec]) -> Iterator[Finished]:
-        """The trials with their results, each as soon as it is done."""
+    @property
+    def device(self) -> str:
+        """Where trials compute."""
+
+    def run(self, specs: Iterable[TrialSpec], *, keep: bool = False) -> Iterator[Finished]:
+        """Yield the trials with their results, each as soon as it is done; `keep` keeps their models as well."""
 
     def close(self) -> None:
         """End what was started for it."""
@@ -38,16 +42,15 @@ class Executor(Protocol):
 class Here:
     """Runs trials in this process, one after the other."""
 
-    def __init__(self, bench: Bench) -> None:
-        """Take down what the trials are made from."""
-        self.bench = bench
+    def __init__(self, context: Context) -> None:
+        """Run trials in a context."""
+        self.context = context
+        self.device = context.materials.device
 
-    def run(self, specs: Sequence[TrialSpec]) -> Iterator[Finished]:
-        """The trials with their results, in the order given."""
-        from frostline.trials.run_trial import run_trial
-
+    def run(self, specs: Iterable[TrialSpec], *, keep: bool = False) -> Iterator[Finished]:
+        """Yield the trials with their results, in the order given."""
         for spec in specs:
-            yield spec, run_trial(self.bench, spec)
+            yield spec, run_trial(self.context, spec, keep=keep)
 
     def close(self) -> None:
         """Nothing was started."""
@@ -57,25 +60,37 @@ class Processes:
     """Runs trials in several processes of this machine, which stay until it is closed."""
 
     def __init__(self, materials: Materials, workers: int) -> None:
-        """Take down what the trials are made from.
+        """Prepare the processes; they start with the first trials.
 
         Args:
-            materials: handed to every process.
-            workers: how many processes.
+            materials: sent to every process.
+            workers: the number of processes.
         """
         if workers < 1:
-            raise OptionError(f"--workers {workers}: must be 1 or more")
+            raise OptionError(f"workers {workers}: must be 1 or more")
         self.materials, self.workers = materials, workers
+        self.device = materials.device
         self._team: list[_Worker] = []
 
-    def run(self, specs: Sequence[TrialSpec]) -> Iterator[Finished]:
-        """The trials with their results, each as soon as it is done."""
-        waiting = deque(specs)
+    def run(self, specs: Iterable[TrialSpec], *, keep: bool = False) -> Iterator[Finished]:
+        """Yield the trials with their results, each as soon as it is done."""
+        fresh, lost = iter(specs), deque[TrialSpec]()
         attempts: Counter[str] = Counter()
-        while len(self._team) < min(self.workers, len(specs)):
-            self._team.append(_Worker(self.materials))
-        for worker in self._team[: len(specs)]:
-            worker.give(waiting.popleft())
+
+        def give_next(worker: _Worker | None) -> bool:
+            spec = lost.popleft() if lost else next(fresh, None)
+            if spec is None:
+                return False
+            if worker is None:
+                worker = _Worker(self.materials)
+                self._team.append(worker)
+            worker.give(spec, keep=keep)
+            return True
+
+        idle: list[_Worker | None] = [*self._team, *[None] * (self.workers - len(self._team))]
+        for worker in idle:
+            if not give_next(worker):
+                break
         while busy := [worker for worker in self._team if worker.spec is not None]:
             ready = wait([worker.line for worker in busy])
             for worker in [worker for worker in busy if worker.line in ready]:
@@ -84,11 +99,10 @@ class Processes:
                     attempts[spec.id] += 1
                     result = worker.replace_process(attempts[spec.id] >= _ATTEMPTS)
                 if result is None:
-                    waiting.appendleft(spec)
+                    lost.appendleft(spec)
                 else:
                     yield spec, result
-                if waiting:
-                    worker.give(waiting.popleft())
+                give_next(worker)
 
     def close(self) -> None:
         """End the processes, whatever they are doing."""
@@ -112,10 +126,10 @@ class _Worker:
         self.process.start()
         theirs.close()
 
-    def give(self, spec: TrialSpec) -> None:
+    def give(self, spec: TrialSpec, *, keep: bool) -> None:
         self.spec = spec
         with contextlib.suppress(OSError):  # where it has ended, `take` finds that out
-            self.line.send(spec.to_json())
+            self.line.send((spec.to_json(), keep))
 
     def take(self) -> tuple[TrialSpec, TrialResult | None]:
         """What it was given, and the result; None where the process has ended without one."""
@@ -135,7 +149,7 @@ class _Worker:
         if not is_last:
             return None
         reason = f"its process ended {_ATTEMPTS} times, the last time with {code}"
-        return TrialResult(status="failed", reason=reason, versions=folders.versions())
+        return failed(reason, "lost")
 
     def stop(self) -> None:
         self.process.kill()
@@ -146,13 +160,11 @@ class _Worker:
 def _serve(line: Connection[Any, Any], materials: Materials) -> None:
     """Run trials until there are no more, or until the process that asks for them has ended."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    from frostline.trials.run_trial import run_trial
-
-    bench = Bench(materials=materials)
+    context = Context(materials=materials)
     while True:
         try:
-            spec = TrialSpec.from_json(line.recv())
-            line.send(run_trial(bench, spec).to_json())
+            spec, keep = line.recv()
+            line.send(run_trial(context, TrialSpec.from_json(spec), keep=keep).to_json())
         except (EOFError, OSError, KeyboardInterrupt):
             return
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
 from frostline.errors import OptionError, UserError
-from frostline.files import folders
 from frostline.records import TrialResult, TrialSpec
-from frostline.trials.context import Bench, Materials
+from frostline.trials.context import Context, Materials
 from frostline.trials.executors import Finished
+from frostline.trials.run_trial import failed, run_trial
 
 _RETRIES = 3  # of a trial whose worker or node was lost
 _PATIENCE = 10.0  # seconds until a cluster that does not answer is given up
-_BENCHES: dict[str, Bench] = {}  # of a worker process, by study
+_CONTEXTS: dict[str, Context] = {}  # of a worker process, by executor
 
 
 class OnRay:
@@ -47,21 +47,43 @@ class OnRay:
         if address is not None:
             _host_and_port(address)
         self.ray = ray
-        # What a trial keeps while it runs would lie on whichever node it is on: one that is lost starts anew.
+        # Checkpoints would lie on whichever node a trial is on, so a trial that is lost starts over; kept models are
+        # reached only where the nodes are this machine.
         self.device = "cuda" if gpus else materials.device
-        self.materials = replace(materials, folder=None, device=self.device)
+        self.materials = replace(
+            materials, folder=None, kept=materials.kept if address is None else None, device=self.device
+        )
         self.address, self.cpus, self.gpus = address, cpus, gpus
         self._is_connected = self._was_there = False
 
-    def run(self, specs: Sequence[TrialSpec]) -> Iterator[Finished]:
-        """The trials with their results, each as soon as it is done."""
+    def run(self, specs: Iterable[TrialSpec], *, keep: bool = False) -> Iterator[Finished]:
+        """Yield the trials with their results, each as soon as it is done."""
+        fresh = iter(specs)
+        first = next(fresh, None)
+        if first is None:
+            return  # nothing to run: no cluster is needed
         self._connect()
         task = self.ray.remote(num_cpus=self.cpus, num_gpus=self.gpus, max_retries=_RETRIES)(_run_on_node)
-        waiting = {task.remote(self._shared, self._name, spec.to_json()): spec for spec in specs}
+        waiting: dict[Any, TrialSpec] = {}
+
+        def give(spec: TrialSpec | None) -> None:
+            if spec is not None:
+                waiting[task.remote(self._shared, self._name, spec.to_json(), keep)] = spec
+
+        give(first)
         while waiting:
+            while len(waiting) < self._room() and (spec := next(fresh, None)) is not None:
+                give(spec)
             (done,), _ = self.ray.wait(list(waiting), num_returns=1)
-            spec = waiting.pop(done)
-            yield spec, self._result(done)
+            yield waiting.pop(done), self._result(done)
+            if not waiting:
+                give(next(fresh, None))
+
+    def _room(self) -> int:
+        """Return the number of trials that the cluster can run at a time."""
+        have = self.ray.cluster_resources()  # type: ignore[no-untyped-call]
+        room = [have.get(name, 0) / each for name, each in (("CPU", self.cpus), ("GPU", self.gpus)) if each]
+        return max(1, int(min(room)))
 
     def close(self) -> None:
         """Leave the cluster, unless the program had joined it before; end Ray where it was started here."""
@@ -108,7 +130,7 @@ class OnRay:
         except self.ray.exceptions.RayError as error:
             # Ray's own account of a lost worker has many lines; its kind says enough.
             reason = f"lost {_RETRIES + 1} times on the cluster: {type(error).__name__}"
-        return TrialResult(status="failed", reason=reason, versions=folders.versions())
+        return failed(reason, "lost")
 
 
 def _host_and_port(address: str) -> tuple[str, int]:
@@ -126,11 +148,9 @@ def _check_reachable(address: str) -> None:
         raise UserError(f"--on {address}: no Ray cluster can be reached there ({error.strerror or error})") from None
 
 
-def _run_on_node(materials: Materials, name: str, spec: dict[str, Any]) -> dict[str, Any]:
+def _run_on_node(materials: Materials, name: str, spec: dict[str, Any], keep: bool) -> dict[str, Any]:
     """Run a trial in a worker process, which keeps what it has loaded for the next one."""
-    from frostline.trials.run_trial import run_trial
-
-    if name not in _BENCHES:
-        _BENCHES.clear()  # another study's
-        _BENCHES[name] = Bench(materials=materials)
-    return run_trial(_BENCHES[name], TrialSpec.from_json(spec)).to_json()
+    if name not in _CONTEXTS:
+        _CONTEXTS.clear()  # another executor's
+        _CONTEXTS[name] = Context(materials=materials)
+    return run_trial(_CONTEXTS[name], TrialSpec.from_json(spec), keep=keep).to_json()

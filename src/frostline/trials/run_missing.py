@@ -1,54 +1,66 @@
-"""From a list of trials to a store that holds them all: only what is missing runs, and every result is kept at once."""
+"""From trials to a store that holds them all: only what is missing runs, and every result is recorded at once."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator
 
 from frostline.errors import UserError
-from frostline.records import DISK_IS_FULL, TrialResult, TrialSpec
-from frostline.trials.executors import Executor
+from frostline.progress import logger
+from frostline.records import TrialResult, TrialSpec
+from frostline.trials.executors import Executor, Finished
 from frostline.trials.store import Store
-
-Done = Callable[[TrialSpec, TrialResult], None]
 
 
 def run_missing(
-    store: Store,
-    specs: Sequence[TrialSpec],
-    executor: Executor,
-    *,
-    retry_failed: bool = False,
-    done: Done | None = None,
-) -> dict[str, TrialResult]:
-    """The results of all trials by id, after running those that the store does not have.
+    store: Store, specs: Iterable[TrialSpec], executor: Executor, *, retry_failed: bool = False, keep: bool = False
+) -> Iterator[Finished]:
+    """Yield all trials with their results, after running those that the store does not have.
 
     Args:
         store: where results are looked up and recorded, by this process alone.
-        specs: the trials; the same one twice runs once.
+        specs: the trials, taken one by one as an executor has room for them; the same one twice runs once.
         executor: runs them.
-        retry_failed: run those again that have failed.
-        done: told of every trial that was run.
+        retry_failed: run failed trials again.
+        keep: keep the models of trials that run.
     """
-    found: dict[str, TrialResult] = {}
-    missing: dict[str, TrialSpec] = {}
-    for spec in specs:
-        known = store.get(spec)
-        if known is None or (retry_failed and known.status == "failed"):
-            missing[spec.id] = spec
-        else:
-            found[spec.id] = known
-    for spec, result in executor.run(sorted(missing.values(), key=_order)):
-        if result.reason == DISK_IS_FULL:  # no trial's fault, and so no result of one
-            raise UserError(f"{DISK_IS_FULL}; make room, and the same command goes on with what is recorded")
-        store.put(spec, result)
-        found[spec.id] = result
-        if done is not None:
-            done(spec, result)
-    return found
+    known: deque[Finished] = deque()
+    seen: set[str] = set()
+
+    def missing() -> Iterator[TrialSpec]:
+        for spec in specs:
+            if spec.id in seen:
+                continue
+            seen.add(spec.id)
+            recorded = store.get(spec)
+            if recorded is None or (retry_failed and recorded.status == "failed"):
+                yield spec
+            else:
+                known.append((spec, recorded))
+
+    for spec, result in executor.run(missing(), keep=keep):
+        while known:
+            yield known.popleft()
+        _record(store, spec, result)
+        yield spec, result
+    yield from known
 
 
-def _order(spec: TrialSpec) -> tuple[str, str, str, int]:
-    """Trials that start from the same frozen states one after the other."""
-    surgery = json.dumps(spec.to_json()["surgery"], sort_keys=True)
-    return spec.encoder["revision"], spec.task["fingerprint"], surgery, -spec.plan.lowest
+def _record(store: Store, spec: TrialSpec, result: TrialResult) -> None:
+    if result.cause == "disk full":  # no trial's fault, and so no result of one
+        raise UserError("the disk is full; free some space and run the same command again, it continues")
+    if result.cause == "error":
+        logger.error("trial %s (plan %s) failed: %s", spec.id, spec.plan, result.reason)
+        logger.debug("%s", result.traceback)
+    store.put(spec, result)
+
+
+def by_shared_states(specs: Iterable[TrialSpec]) -> list[TrialSpec]:
+    """Return the trials so ordered that those that start from the same frozen states follow each other."""
+
+    def key(spec: TrialSpec) -> tuple[str, str, str, int]:
+        surgery = json.dumps(spec.to_json()["surgery"], sort_keys=True)
+        return spec.encoder["revision"], spec.task["fingerprint"], surgery, -spec.plan.lowest
+
+    return sorted(specs, key=key)

@@ -1,94 +1,118 @@
-"""Kinds of trials: what is done in one. Studies define their own beside their tables."""
+"""One trial: what runs it, and what becomes of one that fails."""
 
 from __future__ import annotations
 
 import copy
 import errno
 import time
-from collections.abc import Callable
+import traceback
 from dataclasses import replace
 
 import numpy as np
 import torch
 
 from frostline.encoders.tokens import Tokens
-from frostline.errors import UserError
+from frostline.errors import OptionError, TuneError, UserError
 from frostline.files import folders
-from frostline.records import DISK_IS_FULL, Plan, TrialResult, TrialSpec
-from frostline.registry import Registry
+from frostline.records import Plan, TrialResult, TrialSpec
+from frostline.records.trial import FailureCause
 from frostline.training.execution import Settings, execute, use_threads
 from frostline.training.result import Tuned
-from frostline.trials.context import Bench
-from frostline.trials.in_process import result_of
+from frostline.trials.context import Context, TrialKind
+from frostline.trials.kept_models import keep_tuned, load_kept
+from frostline.trials.results import result_of
 
 _TIMED = 16  # texts
-Kind = Callable[[Bench, TrialSpec], TrialResult]
-
-KINDS: Registry[Kind] = Registry("kind of trial", package="frostline.studies")
 
 
-# How many times the work of tuning once a trial is, for estimates: of kinds that do more, as seen at their quick size.
-TUNINGS: dict[str, float] = {}
+def run_trial(context: Context, spec: TrialSpec, *, keep: bool = False) -> TrialResult:
+    """Return the result of a trial, run with the threads of its recipe; a failed trial is a result, too.
 
-
-def trial_kind(name: str, *, tunings: float = 1) -> Callable[[Kind], Kind]:
-    """Register what is done in a trial under a name, and how often it tunes."""
-    TUNINGS[name] = tunings
-    return lambda function: KINDS.add(name, function)
-
-
-def run_trial(bench: Bench, spec: TrialSpec) -> TrialResult:
-    """The result of a trial, with the threads of its recipe; one that fails is a result, too."""
+    Args:
+        context: encoders and tasks.
+        spec: the trial.
+        keep: keep the model as well, where plain tuning makes one.
+    """
     started = time.perf_counter()
     try:
         with use_threads(spec.recipe.threads):
-            found = KINDS[spec.kind](bench, spec)
+            if spec.kind == TUNE.name:
+                return _tune(context, spec, keep=keep)
+            result = _kind(context, spec).run(context, spec)
+    except TuneError as error:
+        return failed(str(error), "diverged")
     except UserError as error:
-        return TrialResult(status="failed", reason=str(error), versions=folders.versions())
-    except Exception as error:  # one trial's trouble must not take the study with it
-        if _is_full(error):
-            return TrialResult(status="failed", reason=DISK_IS_FULL, versions=folders.versions())
+        return failed(str(error), "refused")
+    except Exception as error:
+        if _is_disk_full(error):
+            return failed("the disk is full", "disk full")
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
-        return TrialResult(status="failed", reason=reason, versions=folders.versions())
-    if spec.kind == "tune":  # it says all that it does; studies do more, and their trials would seem to take no time
-        return found
-    rest = time.perf_counter() - started - sum(found.seconds.values())
-    return replace(found, seconds={**found.seconds, "other": round(max(0.0, rest), 3)})
+        return failed(reason, "error", traceback.format_exc())
+    # Tuning counts its own seconds; what else a kind does would seem to take no time.
+    rest = time.perf_counter() - started - sum(result.seconds.values())
+    return replace(result, seconds={**result.seconds, "other": round(max(0.0, rest), 3)})
 
 
-def _is_full(error: Exception) -> bool:
-    """Whether it comes of a full disk; safetensors and torch say so in words alone."""
-    return getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or "No space left on device" in str(error)
+def failed(reason: str, cause: FailureCause, details: str = "") -> TrialResult:
+    """Return the result of a trial that failed."""
+    return TrialResult(status="failed", reason=reason, cause=cause, traceback=details, versions=folders.versions())
 
 
-def tune_for(bench: Bench, spec: TrialSpec, *, test: bool = True) -> Tuned:
-    """The model that a trial's plan and recipe give, after its surgery."""
+def _kind(context: Context, spec: TrialSpec) -> TrialKind:
+    kinds = {kind.name: kind for kind in (TUNE, *context.materials.kinds)}
+    if spec.kind not in kinds:
+        raise OptionError(f"unknown kind of trial {spec.kind!r}; known: {', '.join(kinds)}")
+    return kinds[spec.kind]
+
+
+def tune_for(context: Context, spec: TrialSpec, *, test: bool = True) -> Tuned:
+    """Return the model that a trial's plan and recipe give, after its surgery."""
     settings = Settings(
         test=test,
         train_rows=spec.train_rows,
         new_layers=frozenset(spec.surgery.get("reinitialise", ())),
-        checkpoints=bench.place(spec),
+        checkpoints=context.checkpoints(spec),
         resume=True,
         is_short=True,
-        report=bench.report,
+        progress=context.progress,
     )
-    return execute(bench.workshop(spec), spec.plan, spec.recipe, settings=settings)
+    return execute(context.workshop(spec), spec.plan, spec.recipe, settings=settings)
 
 
-@trial_kind("tune")
-def _tune(bench: Bench, spec: TrialSpec) -> TrialResult:
-    tuned = tune_for(bench, spec)
-    # Validation predictions are for choosing only, and the choice is made by the metrics: studies keep the test's.
-    found = result_of(tuned)
-    split = "test" if "test" in found.predictions else "validation"
-    seconds = dict(found.seconds)
+def model_of(context: Context, spec: TrialSpec) -> Tuned:
+    """Return the model of a trial: the one that was kept, or else trained again and kept."""
+    kept = context.materials.kept
+    tuned = None if kept is None else load_kept(context.workshop(spec), spec, kept / spec.id)
+    if tuned is None:
+        tuned = tune_for(context, spec, test="test" in context.materials.predictions)
+        if kept is not None:
+            keep_tuned(tuned, kept / spec.id)
+    return tuned
+
+
+def _tune(context: Context, spec: TrialSpec, *, keep: bool = False) -> TrialResult:
+    wanted, kept = context.materials.predictions, context.materials.kept
+    tuned = tune_for(context, spec, test="test" in wanted)
+    if keep and kept is not None:
+        keep_tuned(tuned, kept / spec.id)
+    result = result_of(tuned)
+    splits = [split for split in wanted if split in result.predictions] or ["validation"]
+    seconds = dict(result.seconds)
     if spec.options.get("timed"):
-        seconds["prediction"] = _seconds_of_a_text(tuned, bench.workshop(spec).tokens(split)[0])
-    return replace(found, predictions={split: found.predictions[split]}, seconds=seconds)
+        seconds["prediction"] = _seconds_per_text(tuned, context.workshop(spec).tokens(splits[0])[0])
+    return replace(result, predictions={split: result.predictions[split] for split in splits}, seconds=seconds)
 
 
-def _seconds_of_a_text(tuned: Tuned, tokens: Tokens) -> float:
-    """How long the model takes for a text, from its tokens to the answer: the fastest of three passes over a few."""
+TUNE = TrialKind(name="tune", run=_tune)
+
+
+def _is_disk_full(error: Exception) -> bool:
+    """Whether the cause is a full disk; safetensors and torch say so in words alone."""
+    return getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or "No space left on device" in str(error)
+
+
+def _seconds_per_text(tuned: Tuned, tokens: Tokens) -> float:
+    """Return the model's time for one text, from its tokens to the answer: the fastest of three passes over a few."""
     encoder, some = tuned.tunable.encoder, tokens.take(np.arange(min(_TIMED, len(tokens))))
     layout = encoder.layout(some)
     only_head = copy.copy(tuned.tunable.eval())

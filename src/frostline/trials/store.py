@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from frostline.errors import UserError
-from frostline.records import DISK_IS_FULL, TrialResult, TrialSpec
+from frostline.records import TrialResult, TrialSpec
 
 FORMAT = 2  # 1 was before studies: trials without kind, surgery, options and values
 _PATIENCE = 60.0  # seconds until a file that another program has locked is given up
@@ -149,7 +149,7 @@ def _outside(path: Path, error: sqlite3.Error) -> UserError | None:
     """What is said where neither the file nor the program is at fault."""
     code = getattr(error, "sqlite_errorcode", None)
     if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE):
-        return UserError(f"{path}: {DISK_IS_FULL}; make room, and the same command goes on with what is recorded")
+        return UserError(f"{path}: the disk is full; free some space and run the same command again, it continues")
     if code is not None and code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return UserError(f"{path}: another program has it locked; close that, and the same command goes on")
     return None

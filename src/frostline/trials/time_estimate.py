@@ -15,11 +15,14 @@ from frostline.records.cost import Cost
 from frostline.tasks import Task
 from frostline.training.execution import use_threads
 from frostline.training.shared_inputs import Workshop
-from frostline.trials.run_trial import TUNINGS
 
 
 def expected_seconds(
-    specs: Sequence[TrialSpec], encoders: Mapping[str, Encoder], tasks: Mapping[str, Task]
+    specs: Sequence[TrialSpec],
+    encoders: Mapping[str, Encoder],
+    tasks: Mapping[str, Task],
+    *,
+    tunings: Mapping[str, float] | None = None,
 ) -> tuple[float, float, float]:
     """The lower end, the expected value and the upper end of the seconds of all trials, one after the other.
 
@@ -30,6 +33,7 @@ def expected_seconds(
         specs: the trials.
         encoders: by revision.
         tasks: by fingerprint.
+        tunings: by kind of trial, its work relative to tuning once.
     """
 
     @cache
@@ -45,12 +49,12 @@ def expected_seconds(
         key = str((spec.encoder["revision"], spec.task["fingerprint"], spec.train_rows, usual))
         if key not in known:
             place = workshop(spec.encoder["revision"], spec.task["fingerprint"], spec.recipe.max_length)
-            known[key] = _costs(place, spec, usual)
-            known[key].speed = _speed(speeds, place.encoder, known[key], usual)
+            costs = _costs(place, spec, usual)
+            known[key] = costs.at(_speed(speeds, place.encoder, costs, usual))
         plan = f"{key} {spec.plan.identity()}"
         if plan not in found:
             found[plan] = known[key].of(spec.plan)
-        cost, times = found[plan], TUNINGS.get(spec.kind, 1)
+        cost, times = found[plan], (tunings or {}).get(spec.kind, 1)
         low, seconds, high = (so_far + times * (more or 0.0) for so_far, more in
                               zip((low, seconds, high), (cost.low, cost.seconds, cost.high), strict=True))  # fmt: skip
     return low, seconds, high

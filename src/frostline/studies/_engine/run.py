@@ -8,35 +8,36 @@ import os
 import shutil
 import socket
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from frostline.encoders.encoder import Encoder
 from frostline.files import folders
+from frostline.progress import Progress, Step, logger
 from frostline.records import LayerScores, Recipe, TrialResult, TrialSpec
+from frostline.records.display import Displayed
 from frostline.records.table import Table
-from frostline.scoring.measurement import measure
+from frostline.scoring.measurement import MeasureOptions, measure_layers
 from frostline.states.pooled import Pooling
-from frostline.studies import STUDIES, Ask, Measured, Point, Study
+from frostline.studies import Ask, Measured, Point, Study
 from frostline.studies._engine.results import PROGRESS, STORE
 from frostline.studies._engine.results import TABLES as TABLES_FILE
 from frostline.studies._tables import is_optimistic, notes_on_all
 from frostline.tasks import Task
 from frostline.training.execution import use_threads
-from frostline.training.shared_inputs import Report, Workshop
+from frostline.training.shared_inputs import Workshop
 from frostline.trials.executors import Executor
-from frostline.trials.run_missing import run_missing
+from frostline.trials.run_missing import by_shared_states, run_missing
 from frostline.trials.store import Store
 from frostline.trials.time_estimate import expected_seconds, in_words
 
 TABLES, SCORES, TRIALS = "tables", "scores", "trials"
-Progress = Callable[[int, int, TrialSpec | None, TrialResult | None], None]  # done, of how many, which, its result
 
 
 @dataclass(frozen=True, kw_only=True)
-class Studied:
+class Studied(Displayed):
     """A study that has been run.
 
     Args:
@@ -52,13 +53,6 @@ class Studied:
     points: tuple[Measured, ...]
     tables: tuple[Table, ...]
     failed: tuple[str, ...]
-
-    def _repr_html_(self) -> str:
-        from frostline.report.notebook import tables_html
-
-        count = len({point.spec.id for point in self.points})
-        failed = f", {len(self.failed)} failed" if self.failed else ""
-        return tables_html(f"{STUDIES[self.name].question} {count} trials{failed}", self.tables)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,12 +70,10 @@ class StudyRun:
     margin: float
     given: frozenset[str]
     device: str
-    workers: int
+    workers: int | None
     estimate: bool
     dry_run: bool
-    tell: Callable[[str], None]
     progress: Progress
-    within: Report
 
     def specification(self) -> dict[str, Any]:
         """What is asked."""
@@ -129,7 +121,7 @@ class StudyRun:
                 done, total = len(specs) - len(missing), len(specs) + len(later)
                 self._run(store, missing, executor, done=done, total=total)
                 retried |= {spec.id for spec in missing}
-            self.within("making the tables", 0, 1)
+            self.progress(Step(stage="making the tables"))
             measured = tuple(_measured(point, store) for point in points)
             more = notes_on_all(ask, measured)
             tables = tuple(replace(table, notes=(*table.notes, *more)) for table in self.study.tables(ask, measured))
@@ -156,31 +148,35 @@ class StudyRun:
 
     def _tell_what_is_to_come(self, missing: Sequence[TrialSpec], total: int, later: Sequence[TrialSpec]) -> None:
         follow = f", {len(later)} will follow from their results" if later else ""
-        self.tell(f"{len(missing)} of {total} trials to run{follow}{self._expected([*missing, *later])}")
+        logger.info("%d of %d trials to run%s%s", len(missing), total, follow, self._expected([*missing, *later]))
 
     def _run(self, store: Store, missing: Sequence[TrialSpec], executor: Executor, *, done: int, total: int) -> None:
         started, before = time.monotonic(), done
-        self.progress(done, total, None, None)
+        self.progress(Step(stage="trials", done=done, total=total))
         mine = {"process": os.getpid(), "host": socket.gethostname()}  # whoever watches can see that it is gone
         folders.write_json(self.folder / PROGRESS, {"done": done, "total": total, "seconds_left": None, **mine})
 
-        def note(spec: TrialSpec, result: TrialResult) -> None:
-            nonlocal done
+        for _, result in run_missing(store, by_shared_states(missing), executor, retry_failed=True):
             done += 1
+            if result.status == "failed":
+                logger.warning("a trial failed: %s", result.reason)
             left = (time.monotonic() - started) / (done - before) * (total - done)
             told = {"done": done, "total": total, "seconds_left": round(left), **mine}
             folders.write_json(self.folder / PROGRESS, told)  # for those who watch
-            self.progress(done, total, spec, result)
-
-        run_missing(store, missing, executor, retry_failed=True, done=note)
+            self.progress(Step(stage="trials", done=done, total=total))
 
     def _expected(self, specs: Sequence[TrialSpec]) -> str:
         if not self.estimate:
             return ""
-        self.within("timing a few steps", 0, 1)
+        self.progress(Step(stage="timing a few steps"))
         encoders = {one.revision: one for one in self.encoders}
-        found = expected_seconds(specs, encoders, {task.fingerprint: task for task in self.tasks})
-        words = in_words(*found, workers=max(1, min(self.workers, len(specs))))
+        found = expected_seconds(
+            specs,
+            encoders,
+            {task.fingerprint: task for task in self.tasks},
+            tunings={kind.name: kind.tunings for kind in self.study.kinds},
+        )
+        words = in_words(*found, workers=max(1, min(self.workers or 1, len(specs))))
         return f": {words}" if self.workers else f": {words} of computing on a machine like this one"
 
     def _scores(self, encoder: Encoder, task: Task, names: Sequence[str], *, pooling: Pooling = "mean") -> LayerScores:
@@ -191,12 +187,18 @@ class StudyRun:
         place = self.folder / SCORES / f"{hashlib.sha256(said.encode()).hexdigest()[:16]}.json"
         if place.exists():
             return LayerScores.from_json(json.loads(place.read_text(encoding="utf-8")))
-        self.tell(f"measuring {', '.join(names)} of {encoder.name} on {task.name}")
+        logger.info("measuring %s of %s on %s", ", ".join(names), encoder.name, task.name)
         if few:  # no plan is chosen by rows that no trial may train on
             task = replace(task, train=task.train.take(Workshop(encoder, task).some_rows(self.rows or 0, seed=0)))
         with use_threads(self.recipe.threads):  # the plans shall be the same on every machine
-            found = measure(encoder, task, scores=list(names), similarity=False, uncertainty=False,
-                            pooling=pooling, max_length=self.recipe.max_length, progress=self.within)  # fmt: skip
+            options = MeasureOptions(
+                scores=list(names),
+                similarity=False,
+                uncertainty=False,
+                pooling=pooling,
+                max_length=self.recipe.max_length,
+            )
+            found = measure_layers(encoder, task, options, progress=self.progress)
         place.parent.mkdir(exist_ok=True)
         folders.write_json(place, found.to_json())
         return found

@@ -10,8 +10,9 @@ from typing import cast
 from frostline.encoders.encoder import Encoder
 from frostline.errors import MeasureError, OptionError
 from frostline.files import folders
+from frostline.progress import Progress
 from frostline.records import LayerScores, Plan, TrialResult, TrialSpec
-from frostline.scoring.measurement import EXAMPLES, measure
+from frostline.scoring.measurement import EXAMPLES, MeasureOptions, measure_layers
 from frostline.scoring.scores import LAYER_SCORES
 from frostline.scoring.selection import Rows
 from frostline.states.pooled import Pooling
@@ -26,10 +27,9 @@ from frostline.studies.probing.figures import figures
 from frostline.studies.probing.tables import tables
 from frostline.tasks import Task
 from frostline.training.model import as_tuned
-from frostline.training.shared_inputs import Report
-from frostline.trials.context import Bench
-from frostline.trials.in_process import result_of
-from frostline.trials.run_trial import trial_kind, tune_for
+from frostline.trials.context import Context, TrialKind
+from frostline.trials.results import result_of
+from frostline.trials.run_trial import tune_for
 
 _ROWS = ("validation", "test")
 # Of the head's probe: paper 1's for its tasks, and what most of them have for any other.
@@ -42,17 +42,16 @@ _QUICK_SCORES = "variability,variability.crossfit,cca,rank,information,label_sim
 # The trial -----------------------------------------------------------------------------------------------------------
 
 
-@trial_kind("probing")
-def _score(bench: Bench, spec: TrialSpec) -> TrialResult:
+def _score(context: Context, spec: TrialSpec) -> TrialResult:
     """The curves of all scores, for the encoder as it is or after the plan's fine-tuning."""
     base = TrialResult(status="done", versions=folders.versions())
-    encoder = bench.workshop(spec).encoder
+    encoder = context.workshop(spec).encoder
     if spec.options["tuned"]:
-        tuned = tune_for(bench, spec)
+        tuned = tune_for(context, spec)
         split, _ = judged_split(tuned.task)
         base, encoder = result_of(tuned), as_tuned(tuned.tunable)
         base = replace(base, predictions={split: base.predictions[split]})
-    found = _measured(encoder, _with_fewer_rows(bench, spec), spec, bench.report)
+    found = _measured(encoder, _with_fewer_rows(context, spec), spec, context.progress)
     values = {
         "curves": {name: list(score.values) for name, score in found.scores.items()},
         "examples": found.examples,
@@ -61,22 +60,20 @@ def _score(bench: Bench, spec: TrialSpec) -> TrialResult:
     return replace(base, values=values, seconds={**base.seconds, **found.seconds})
 
 
-def _with_fewer_rows(bench: Bench, spec: TrialSpec) -> Task:
+def _with_fewer_rows(context: Context, spec: TrialSpec) -> Task:
     """The task with the training rows that fine-tuning with the same seed learns from."""
-    task = bench.task(spec)
+    task = context.task(spec)
     if spec.train_rows is None:
         return task
-    chosen = bench.workshop(spec).some_rows(spec.train_rows, seed=spec.recipe.seed)
+    chosen = context.workshop(spec).some_rows(spec.train_rows, seed=spec.recipe.seed)
     return replace(task, train=task.train.take(chosen))
 
 
-def _measured(encoder: Encoder, task: Task, spec: TrialSpec, report: Report) -> LayerScores:
+def _measured(encoder: Encoder, task: Task, spec: TrialSpec, progress: Progress) -> LayerScores:
     """The scores asked for, without those that these rows do not allow."""
     wanted = str(spec.options["scores"])
     ask = partial(
-        measure,
-        encoder,
-        task,
+        MeasureOptions,
         examples=int(spec.options["examples"]),
         rows=cast(Rows, spec.options["rows"]),
         max_length=spec.recipe.max_length,
@@ -84,7 +81,6 @@ def _measured(encoder: Encoder, task: Task, spec: TrialSpec, report: Report) -> 
         uncertainty=False,
         similarity=False,
         seed=spec.recipe.seed,
-        progress=report,
     )
     names = [name.strip() for name in wanted.split(",")]
     options: dict[str, dict[str, float | str]] = {
@@ -94,11 +90,16 @@ def _measured(encoder: Encoder, task: Task, spec: TrialSpec, report: Report) -> 
         }
     }
     if wanted == "all":
-        return ask(scores="all", options=options)
+        return measure_layers(encoder, task, ask(scores="all", options=options), progress=progress)
     try:
-        return ask(scores=names, options={name: given for name, given in options.items() if name in names})
+        asked = ask(scores=names, options={name: given for name, given in options.items() if name in names})
+        return measure_layers(encoder, task, asked, progress=progress)
     except MeasureError:
-        return _one_by_one(ask, names, options)
+        return _one_by_one(
+            lambda name, given: measure_layers(encoder, task, ask(scores=[name], options=given), progress=progress),
+            names,
+            options,
+        )
 
 
 def _one_by_one(
@@ -109,7 +110,7 @@ def _one_by_one(
     notes = []
     for name in names:
         try:
-            found.append(ask(scores=[name], options={name: options[name]} if name in options else None))
+            found.append(ask(name, {name: options[name]} if name in options else {}))
         except MeasureError as error:
             notes.append(f"{name} left out: {error}")
     if not found:
@@ -122,6 +123,7 @@ def _one_by_one(
 
 
 @study(
+    kinds=[TrialKind(name="probing", run=_score)],
     paper="1 and 3",
     tables=tables,
     figures=figures,

@@ -11,6 +11,7 @@ import torch
 from frostline.encoders.heads import FamilyHead
 from frostline.errors import OptionError
 from frostline.files import folders
+from frostline.progress import Step
 from frostline.records import Plan, TrialResult, TrialSpec
 from frostline.scoring.fisher.label_weights import LABELS, Label
 from frostline.scoring.fisher.sample import FisherSample
@@ -25,17 +26,15 @@ from frostline.training.execution import default_rate, tunable_for
 from frostline.training.loop import judge, train
 from frostline.training.model import Tunable, check_recipe
 from frostline.training.shared_inputs import Workshop
-from frostline.trials.context import Bench
-from frostline.trials.in_process import guesses
-from frostline.trials.run_trial import trial_kind
+from frostline.trials.context import Context, TrialKind
+from frostline.trials.results import guesses
 
 # The trials ----------------------------------------------------------------------------------------------------------
 
 
-@trial_kind("ranking.tuning")
-def _rank_while_tuning(bench: Bench, spec: TrialSpec) -> TrialResult:
+def _rank_while_tuning(context: Context, spec: TrialSpec) -> TrialResult:
     """The Fisher scores of layers at some epochs of one run of fine-tuning, on the same training rows each time."""
-    workshop, recipe = bench.workshop(spec), spec.recipe
+    workshop, recipe = context.workshop(spec), spec.recipe
     check_recipe(recipe, workshop.encoder)
     tunable = tunable_for(workshop, spec.plan, recipe)
     rows, validation = workshop.examples(tunable, "train"), workshop.examples(tunable, "validation")
@@ -45,14 +44,14 @@ def _rank_while_tuning(bench: Bench, spec: TrialSpec) -> TrialResult:
     recipe = replace(recipe, steps=None)  # it is by epochs that rankings are looked at
     found: dict[int, list[float]] = {}
 
-    def look(what: str, done: int, total: int) -> None:
+    def look(step: Step) -> None:
         """Called after every step, when the weights have changed and no gradients are held."""
-        bench.report(what, done, total)
-        epoch, rest = divmod(done, total // recipe.epochs)
+        context.progress(step)
+        epoch, rest = divmod(step.done, step.total // recipe.epochs)
         if not rest and epoch in wanted:
             found[epoch] = _scores(tunable, workshop, spec, seed=recipe.seed)
 
-    look("", 0, recipe.epochs)
+    look(Step(stage="training", total=recipe.epochs))
     trained = train(
         tunable,
         rows,
@@ -60,7 +59,7 @@ def _rank_while_tuning(bench: Bench, spec: TrialSpec) -> TrialResult:
         recipe,
         metrics=workshop.task.metrics,
         learning_rate=recipe.learning_rate or default_rate(spec.plan),
-        report=look,
+        progress=look,
     )
     split, _ = judged_split(workshop.task)
     outputs, labels = workshop.examples(tunable, split).outputs(tunable), workshop.task.splits[split].labels
@@ -76,10 +75,9 @@ def _rank_while_tuning(bench: Bench, spec: TrialSpec) -> TrialResult:
     )
 
 
-@trial_kind("ranking.start")
-def _rank_at_start(bench: Bench, spec: TrialSpec) -> TrialResult:
+def _rank_at_start(context: Context, spec: TrialSpec) -> TrialResult:
     """The Fisher scores of layers before any training, with a head and rows that are drawn independently."""
-    workshop = bench.workshop(spec)
+    workshop = context.workshop(spec)
     tunable = tunable_for(workshop, spec.plan, replace(spec.recipe, seed=int(spec.options["head"])))
     scores = _scores(tunable, workshop, spec, seed=spec.recipe.seed)
     return TrialResult(status="done", values={"scores": scores}, versions=folders.versions())
@@ -147,6 +145,10 @@ class _OwnHead(FisherSample):
 
 
 @study(
+    kinds=[
+        TrialKind(name="ranking.tuning", run=_rank_while_tuning),
+        TrialKind(name="ranking.start", run=_rank_at_start),
+    ],
     paper="2",
     tables=tables,
     figures=figures,

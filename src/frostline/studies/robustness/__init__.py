@@ -25,8 +25,7 @@ from frostline.studies.robustness.figures import figures
 from frostline.studies.robustness.tables import SCORES, tables
 from frostline.tasks import Split, Task
 from frostline.tasks.splits import row_ranks
-from frostline.trials.context import Bench
-from frostline.trials.run_trial import trial_kind
+from frostline.trials.context import Context, TrialKind
 
 _SHARES_OF_TWO = (0.5, 0.25, 0.1, 0.05)  # of the smaller class
 _SHARES_OF_MORE = (0.2, 0.6, 0.8)  # of the first class, besides an equal one; the others are equal to each other
@@ -101,10 +100,9 @@ def drawn_rows(split: Split, counts: Sequence[int], *, seed: int) -> list[int]:
 # The trial -----------------------------------------------------------------------------------------------------------
 
 
-@trial_kind("robustness")
-def _score(bench: Bench, spec: TrialSpec) -> TrialResult:
+def _score(context: Context, spec: TrialSpec) -> TrialResult:
     """The curves of all variants in all settings, from one pass over the rows that any of them needs."""
-    encoder, train = bench.workshop(spec).encoder, bench.task(spec).train
+    encoder, train = context.workshop(spec).encoder, context.task(spec).train
     counts: Mapping[str, Sequence[int]] = spec.options["settings"]
     most = [max(column) for column in zip(*counts.values(), strict=True)]
     pool = drawn_rows(train, most, seed=spec.recipe.seed)
@@ -154,6 +152,7 @@ def _evidence(rows: Split, states: Tensor, pooling: Pooling, spec: TrialSpec) ->
 
 
 @study(
+    kinds=[TrialKind(name="robustness", run=_score)],
     paper="1",
     tables=tables,
     figures=figures,

@@ -29,9 +29,9 @@ from frostline.tasks.metrics import METRICS
 from frostline.training.dataset import tokenize_split
 from frostline.training.model import as_tuned
 from frostline.training.result import Tuned
-from frostline.trials.context import Bench
-from frostline.trials.in_process import result_of
-from frostline.trials.run_trial import trial_kind, tune_for
+from frostline.trials.context import Context, TrialKind
+from frostline.trials.results import result_of
+from frostline.trials.run_trial import tune_for
 
 _FEWEST = 4  # texts that the unbiased form of CKA is defined for
 _RESTART = 1_000  # added to a seed for the second of two restarts: no study has so many seeds
@@ -42,14 +42,13 @@ _CKAS = ("tuned top layer, most similar pretrained layer", "top layers of two re
 Matrix = list[list[float | None]]  # rows and columns are layers 1..L; None where it is undefined
 
 
-@trial_kind("similarity", tunings=2)
-def _similarity(bench: Bench, spec: TrialSpec) -> TrialResult:
+def _similarity(context: Context, spec: TrialSpec) -> TrialResult:
     """Tune twice, then compare all layers of both and of the pretrained encoder."""
-    tuned = tune_for(bench, spec)
+    tuned = tune_for(context, spec)
     again = replace(spec, recipe=replace(spec.recipe, seed=spec.recipe.seed + _RESTART))
-    original = _states(bench.encoder(spec.encoder["revision"]), spec, tuned.task)
+    original = _states(context.encoder(spec.encoder["revision"]), spec, tuned.task)
     first = _states(as_tuned(tuned.tunable), spec, tuned.task)
-    second = _states(as_tuned(tune_for(bench, again, test=False).tunable), spec, tuned.task)
+    second = _states(as_tuned(tune_for(context, again, test=False).tunable), spec, tuned.task)
     pairs = {
         "ORIG-ORIG": (original, None),
         "FT-ORIG": (first, original),
@@ -61,20 +60,19 @@ def _similarity(bench: Bench, spec: TrialSpec) -> TrialResult:
     return _recorded(tuned, found)
 
 
-@trial_kind("similarity-across", tunings=2)
-def _across(bench: Bench, spec: TrialSpec) -> TrialResult:
+def _across(context: Context, spec: TrialSpec) -> TrialResult:
     """Tune two encoders, then compare the layers of one with those of the other."""
-    other = bench.encoder(spec.options["other"])
+    other = context.encoder(spec.options["other"])
     theirs = replace(
         spec,
         encoder={"name": other.name, "revision": other.revision},
         plan=Plan.full(other.depth),
         recipe=replace(spec.recipe, learning_rate=spec.options["other_rate"]),
     )
-    tuned = tune_for(bench, spec)
+    tuned = tune_for(context, spec)
     one = _states(as_tuned(tuned.tunable), spec, tuned.task)
-    two = _states(as_tuned(tune_for(bench, theirs, test=False).tunable), spec, tuned.task)
-    originals = [_states(encoder, spec, tuned.task) for encoder in (bench.encoder(spec.encoder["revision"]), other)]
+    two = _states(as_tuned(tune_for(context, theirs, test=False).tunable), spec, tuned.task)
+    originals = [_states(encoder, spec, tuned.task) for encoder in (context.encoder(spec.encoder["revision"]), other)]
     unbiased = not spec.options["biased"]
     matrix = cka_matrix(one, two, unbiased=unbiased)
     order = order_of_matches(matrix)
@@ -266,6 +264,10 @@ def _cells(done: Sequence[Measured]) -> Iterator[dict[str, Cell]]:
 
 
 @study(
+    kinds=[
+        TrialKind(name="similarity", run=_similarity, tunings=2),
+        TrialKind(name="similarity-across", run=_across, tunings=2),
+    ],
     paper="4",
     tables=_tables,
     figures=figures,

@@ -40,9 +40,9 @@ from frostline.tasks import Task
 from frostline.training.dataset import Examples
 from frostline.training.loop import judge
 from frostline.training.model import Tunable
-from frostline.trials.context import Bench
-from frostline.trials.in_process import guesses, result_of
-from frostline.trials.run_trial import trial_kind, tune_for
+from frostline.trials.context import Context, TrialKind
+from frostline.trials.results import guesses, result_of
+from frostline.trials.run_trial import tune_for
 
 Span = tuple[int, int]  # the lowest and the highest of the layers that are left out
 
@@ -109,12 +109,11 @@ def _by_row(found: Tensor, rows: Examples) -> Tensor:
     )
 
 
-@trial_kind("skip", tunings=1.3)
-def _skip(bench: Bench, spec: TrialSpec) -> TrialResult:
+def _skip(context: Context, spec: TrialSpec) -> TrialResult:
     """Tune, then judge the model without each span of its layers."""
-    tuned = tune_for(bench, spec)
+    tuned = tune_for(context, spec)
     split, _ = judged_split(tuned.task)
-    rows = bench.workshop(spec).examples(tuned.tunable, split)
+    rows = context.workshop(spec).examples(tuned.tunable, split)
     outputs = outputs_without(tuned.tunable, rows, all_spans(spec.plan.head))
     judged = [
         [first, last, judge(found, rows.labels, tuned.task.metrics, tuned.task.kind)]
@@ -224,6 +223,7 @@ def _mean_drop(drops: Mapping[Span, float], length: int, bottom: int, top: int) 
 
 
 @study(
+    kinds=[TrialKind(name="skip", run=_skip, tunings=1.3)],
     paper="4",
     tables=_tables,
     figures=figures,

@@ -13,6 +13,7 @@ from torch import Tensor
 from frostline.encoders.encoder import Encoder
 from frostline.encoders.head_stack import HeadStack
 from frostline.kernels.batch_layout import Ints
+from frostline.progress import Progress, silent
 from frostline.records import Plan, Recipe, TrialResult, TrialSpec
 from frostline.records.table import Cell, Table, table_of
 from frostline.states.all_layers import states_of_layers
@@ -39,28 +40,27 @@ from frostline.training.dataset import Examples
 from frostline.training.loop import judge
 from frostline.training.many_heads import stacked, train_heads
 from frostline.training.model import Tunable, as_tuned, choose_head, set_dropout
-from frostline.training.shared_inputs import Report, Workshop
-from frostline.trials.context import Bench
-from frostline.trials.in_process import guesses, result_of
-from frostline.trials.run_trial import trial_kind, tune_for
+from frostline.training.shared_inputs import Workshop
+from frostline.trials.context import Context, TrialKind
+from frostline.trials.results import guesses, result_of
+from frostline.trials.run_trial import tune_for
 
 _ARMS = ("UNTUNED", "TUNED", "TUNEDORIG")
 
 Reading = dict[str, Any]  # metrics and predictions of one arm at one layer
 
 
-@trial_kind("truncate", tunings=1.5)
-def _truncate(bench: Bench, spec: TrialSpec) -> TrialResult:
+def _truncate(context: Context, spec: TrialSpec) -> TrialResult:
     """Tune, then read the model at every layer: by its own head, and by fresh ones on it and on the pretrained one."""
-    tuned = tune_for(bench, spec)
-    workshop = bench.workshop(spec)
+    tuned = tune_for(context, spec)
+    workshop = context.workshop(spec)
     how = {"learning_rate": spec.options["head_rate"], "epochs": spec.options["head_epochs"], "steps": None}
     recipe = replace(tuned.recipe, **how)
     split, _ = judged_split(tuned.task)
     outputs = {
         "UNTUNED": [*_own_head(tuned.tunable, workshop.examples(tuned.tunable, split)), tuned.outputs[split]],
-        "TUNED": _fresh_heads(workshop, as_tuned(tuned.tunable), recipe, bench.report, train_rows=spec.train_rows),
-        "TUNEDORIG": _fresh_heads(workshop, workshop.encoder, recipe, bench.report, train_rows=spec.train_rows),
+        "TUNED": _fresh_heads(workshop, as_tuned(tuned.tunable), recipe, context.progress, train_rows=spec.train_rows),
+        "TUNEDORIG": _fresh_heads(workshop, workshop.encoder, recipe, context.progress, train_rows=spec.train_rows),
     }
     labels = torch.tensor(tuned.task.splits[split].labels)
     read = {arm: [_reading(found, labels, tuned.task) for found in layers] for arm, layers in outputs.items()}
@@ -84,7 +84,7 @@ def _own_head(tunable: Tunable, rows: Examples) -> list[Tensor]:
 
 
 def _fresh_heads(
-    workshop: Workshop, encoder: Encoder, recipe: Recipe, report: Report | None = None, *, train_rows: int | None
+    workshop: Workshop, encoder: Encoder, recipe: Recipe, progress: Progress = silent, *, train_rows: int | None
 ) -> list[Tensor]:
     """What heads that start fresh at each of layers 1..L say of the judged rows, trained on the encoder's own states.
 
@@ -94,7 +94,7 @@ def _fresh_heads(
         workshop: of the task; its encoder gives the tokens.
         encoder: tuned or not, left as it is.
         recipe: of every head.
-        report: told how far training is.
+        progress: progress callback.
         train_rows: how many to learn from; None for all.
     """
     task = workshop.task
@@ -113,7 +113,7 @@ def _fresh_heads(
         recipe,
         metrics=task.metrics,
         learning_rate=recipe.learning_rate or 0.0,
-        report=report,
+        progress=progress,
     )
     judged, _ = judged_split(task)
     return list(splits[judged].outputs(tunable).unbind(-1))
@@ -242,6 +242,7 @@ def _tuned_minus_orig(task: Task, point: Measured, depth: int) -> float:
 
 
 @study(
+    kinds=[TrialKind(name="truncate", run=_truncate, tunings=1.5)],
     paper="4",
     tables=_tables,
     figures=figures,

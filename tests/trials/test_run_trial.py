@@ -13,8 +13,11 @@ from frostline.records import Plan, Recipe
 from frostline.tasks import load_task
 from frostline.training.loop import weights_of
 from frostline.training.shared_inputs import Workshop
-from frostline.trials import in_process as trials
-from frostline.trials.in_process import InProcess, guesses, make_spec
+from frostline.trials import run_trial as trials
+from frostline.trials.context import Context, Materials
+from frostline.trials.executors import Here
+from frostline.trials.results import guesses, make_spec
+from frostline.trials.run_missing import run_missing
 from frostline.trials.store import Store
 
 RECIPE = Recipe(epochs=2, batch=16, learning_rate=3e-3, threads=1)
@@ -36,9 +39,27 @@ def store(tmp_path):
         yield store
 
 
+class Runner:
+    """Runs trials on one workshop in this process and records them, as a search does."""
+
+    def __init__(self, workshop, store, *, predictions=("validation",)):
+        self.workshop, self.store = workshop, store
+        folder = store.path.parent
+        materials = Materials(encoders={}, tasks={}, folder=folder, kept=folder / "kept", predictions=predictions)
+        self.context = Context(materials=materials)
+        self.context.workshop = lambda spec: workshop
+
+    def run(self, specs, *, keep=False):
+        found = {spec.id: result for spec, result in run_missing(self.store, specs, Here(self.context), keep=keep)}
+        return [found[spec.id] for spec in specs]
+
+    def model(self, spec):
+        return trials.model_of(self.context, spec)
+
+
 @pytest.fixture
 def executor(workshop, store):
-    return InProcess(workshop, store)
+    return Runner(workshop, store)
 
 
 @pytest.fixture
@@ -58,20 +79,12 @@ def executed(monkeypatch):
 
 def test_a_recorded_trial_is_not_run_again(workshop, store, executed):
     one, other, third = (make_spec(workshop, plan, RECIPE) for plan in (TOP, WHOLE, HEAD))
-    first = InProcess(workshop, store).run([one, other])
-    assert [plan for plan, _ in executed] == [WHOLE, TOP]  # from the lowest frozen states up
-    second = InProcess(workshop, store).run([one, third, other])
-    assert [plan for plan, _ in executed] == [WHOLE, TOP, HEAD]
+    first = Runner(workshop, store).run([one, other])
+    assert [plan for plan, _ in executed] == [TOP, WHOLE]
+    second = Runner(workshop, store).run([one, third, other])
+    assert [plan for plan, _ in executed] == [TOP, WHOLE, HEAD]
     assert [second[0], second[2]] == first
     assert [store.get(spec) for spec in (one, other, third)] == [first[0], first[1], second[1]]
-
-
-def test_everyone_who_asks_is_told_of_every_trial_whether_it_was_run_or_looked_up(workshop, store):
-    specs = [make_spec(workshop, plan, RECIPE) for plan in (TOP, HEAD)]
-    InProcess(workshop, store).run(specs[:1])
-    told = []
-    results = InProcess(workshop, store, done=lambda spec, result: told.append((spec, result))).run(specs)
-    assert told == list(zip(specs, results, strict=True))
 
 
 def test_what_is_recorded_is_what_came_out(executor, executed):
@@ -88,10 +101,10 @@ def test_what_is_recorded_is_what_came_out(executor, executed):
 
 def test_test_rows_are_judged_only_where_that_is_asked_for(workshop, store, tmp_path):
     spec = make_spec(workshop, HEAD, RECIPE)
-    (result,) = InProcess(workshop, store).run([spec])
+    (result,) = Runner(workshop, store).run([spec])
     assert set(result.metrics) == set(result.predictions) == {"validation"}
     with Store(tmp_path / "other" / "store.sqlite") as other:
-        (result,) = InProcess(workshop, other, test=True).run([spec])
+        (result,) = Runner(workshop, other, predictions=("validation", "test")).run([spec])
     assert set(result.metrics) == set(result.predictions) == {"validation", "test"}
 
 
@@ -116,6 +129,7 @@ def test_a_trial_that_diverges_is_recorded_with_its_reason_and_stops_no_other(ex
     tame = make_spec(executor.workshop, TOP, RECIPE)
     failed, done = executor.run([wild, tame])
     assert [plan for plan, _ in executed] == [WHOLE, TOP]  # the failing one comes first
+    assert failed.cause == "diverged"
     assert (failed.status, done.status) == ("failed", "done")
     assert "diverged at step" in failed.reason
     assert "try a lower learning rate" in failed.reason

@@ -1,0 +1,48 @@
+"""What callers may give for an encoder and a task, resolved."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from frostline.encoders.encoder import Encoder
+from frostline.encoders.loading import load_encoder
+from frostline.errors import OptionError
+from frostline.tasks import Task, load_task
+from frostline.tasks.splits import sample
+
+DEMO_TASK = "movies"
+_DEMO_ROWS = {"train": 2000, "validation": 1000, "test": 2000}
+
+
+def to_encoder(given: Encoder | str | Path | None, *, device: str = "cpu") -> Encoder:
+    """Return the encoder, loaded from a folder or hub id where it is not one already; the embedded default for None."""
+    if not isinstance(given, Encoder | str | Path | None):
+        raise OptionError(f"encoder: must be a folder, a hub id or an Encoder, not a {type(given).__name__}")
+    return given if isinstance(given, Encoder) else load_encoder(given, device=device)
+
+
+def to_task(given: Task | Any, *, seed: int) -> Task:
+    """Return the task, loaded where it is not one already; the embedded default for None."""
+    return given if isinstance(given, Task) else load_task(DEMO_TASK if given is None else given, seed=seed)
+
+
+def to_task_or_sample(given: Task | Any, *, seed: int, **options: Any) -> Task:
+    """Return the task; for None a part of the embedded data, small enough for a first run of a few minutes.
+
+    Args:
+        given: a Task, or what `load_task` takes.
+        seed: of splits and of the sample.
+        options: more arguments of `load_task`.
+    """
+    if isinstance(given, Task):
+        return given
+    if given is not None:
+        return load_task(given, seed=seed, **options)
+    task = load_task(DEMO_TASK, seed=seed, **options)
+    parts = {name: sample(task.splits[name], count, seed=seed) for name, count in _DEMO_ROWS.items()}
+    note = f"a sample of {', '.join(f'{len(part):,} {name}' for name, part in parts.items())} rows"
+    return replace(
+        task, train=parts["train"], validation=parts["validation"], test=parts["test"], notes=(*task.notes, note)
+    )

@@ -1,0 +1,51 @@
+"""Plans for an encoder and a task, with their costs; nothing is tuned."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from frostline.api._arguments import to_encoder, to_task_or_sample
+from frostline.encoders.encoder import Encoder
+from frostline.progress import Progress, silent
+from frostline.records import Recipe
+from frostline.search.limits import Budget
+from frostline.search.planning import Inputs, Plans, make_plans
+from frostline.tasks import Task
+from frostline.training.execution import use_threads
+
+
+def plan(
+    encoder: Encoder | str | Path | None = None,
+    task: Task | Any = None,
+    *,
+    budget: Budget | None = None,
+    recipe: Recipe | None = None,
+    allow_frostline_only: bool = False,
+    progress: Progress = silent,
+) -> Plans:
+    """Plans for an encoder and a task, with what each costs on this machine; nothing is tuned.
+
+    Args:
+        encoder: an Encoder, a folder, a hub id, or None for the embedded default.
+        task: a Task, a file, preset name, hub id, DataFrame or Dataset, or None for the embedded default.
+        budget: limits that plans have to keep.
+        recipe: epochs and batch of a complete trial.
+        allow_frostline_only: also consider plans whose models only Frostline can load.
+        progress: progress callback.
+    """
+    recipe = recipe or Recipe()
+    task = to_task_or_sample(task, seed=recipe.seed)
+    encoder = to_encoder(encoder)
+    with use_threads(recipe.threads):
+        inputs = Inputs(
+            encoder=encoder,
+            task=task,
+            recipe=replace(recipe, threads=torch.get_num_threads()),
+            budget=budget or Budget(),
+            allow_frostline_only=allow_frostline_only,
+        )
+        return make_plans(inputs, progress=progress)

@@ -1,0 +1,98 @@
+"""From a labelled file to a tuned model, with the layers chosen by a search."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from frostline.api._arguments import to_encoder, to_task_or_sample
+from frostline.encoders.encoder import Encoder
+from frostline.files import folders
+from frostline.progress import Progress, logger, silent
+from frostline.records import Recipe
+from frostline.records.compute import Compute
+from frostline.report import write_report
+from frostline.search.limits import Budget
+from frostline.search.planning import Inputs
+from frostline.search.run import Search, check_task
+from frostline.search.run_result import Run
+from frostline.tasks import Task
+from frostline.training.execution import use_threads
+from frostline.trials.make_executor import make_executor, source_of
+
+DEFAULT_OUTPUT = "frostline-run"
+
+
+def run(
+    encoder: Encoder | str | Path | None = None,
+    task: Task | Any = None,
+    *,
+    output: str | Path = DEFAULT_OUTPUT,
+    overwrite: bool = False,
+    budget: Budget | None = None,
+    recipe: Recipe | None = None,
+    allow_frostline_only: bool = False,
+    compute: Compute | None = None,
+    cache: bool = True,
+    progress: Progress = silent,
+) -> Run:
+    """Measure an encoder on a task, race plans, tune the winner and save it with the evidence.
+
+    Args:
+        encoder: an Encoder, a folder, a hub id, or None for the embedded default.
+        task: a Task, a file, preset name, hub id, DataFrame or Dataset, or None for the embedded default.
+        output: folder for the model, the report and the evidence; an interrupted run there is continued.
+        overwrite: replace what an earlier run left in that folder.
+        budget: limits and goal; None for the cheapest plan within one point of the best.
+        recipe: epochs, batch and so on of a complete trial; a learning rate in it is every plan's.
+        allow_frostline_only: also consider plans whose models only Frostline can load.
+        compute: where trials run; None for this process. With the same threads per trial, the choice is the same.
+        cache: keep frozen states on disk.
+        progress: progress callback.
+    """
+    folder, recipe, compute = Path(output), recipe or Recipe(), compute or Compute()
+    is_resumed = (folder / folders.CHECKPOINTS).is_dir() and not overwrite
+    folders.check_output(folder, overwrite=overwrite, resume=is_resumed, is_run=True)
+    task = to_task_or_sample(task, seed=recipe.seed)
+    check_task(task)
+    loaded = to_encoder(encoder, device=compute.device)
+    with use_threads(recipe.threads):
+        inputs = Inputs(
+            encoder=loaded,
+            task=task,
+            recipe=replace(recipe, threads=_threads(recipe, compute)),
+            budget=budget or Budget(),
+            allow_frostline_only=allow_frostline_only,
+            cache=cache,
+        )
+        search = Search(
+            inputs=inputs,
+            folder=folder,
+            make_executor=partial(make_executor, compute),
+            source=source_of(encoder, loaded) if compute.leaves_this_process else None,
+            finish=partial(_write_report, run_folder=folder),
+            progress=progress,
+        )
+        return search.run(overwrite=overwrite)
+
+
+def _threads(recipe: Recipe, compute: Compute) -> int:
+    """Return the threads of a trial: as given, or a fair share of this process's."""
+    if recipe.threads is not None:
+        return recipe.threads
+    if compute.on is not None:
+        return max(1, int(compute.cpus_per_trial))
+    return max(1, torch.get_num_threads() // compute.workers)
+
+
+def _write_report(folder: Path, *, run_folder: Path) -> None:
+    """Write the report; trouble with it must not cost the user the model."""
+    try:
+        write_report(folder)
+    except Exception as error:
+        logger.warning("the report was not written (%s); `frostline report %s` tries again", error, run_folder)
+        logger.debug("traceback of the report", exc_info=True)

@@ -1,0 +1,94 @@
+"""Tune an encoder on a task by a plan."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from frostline.api._arguments import to_encoder, to_task
+from frostline.encoders.encoder import Encoder
+from frostline.errors import OptionError
+from frostline.files import folders
+from frostline.plans.learning_rates import paper_rates
+from frostline.plans.parsing import check_words, read_plan
+from frostline.prediction.export import save
+from frostline.progress import Progress, silent
+from frostline.records import LayerScores, Plan, Recipe
+from frostline.tasks import Task
+from frostline.training.execution import Settings, execute, use_threads
+from frostline.training.result import Tuned
+from frostline.training.shared_inputs import Workshop
+
+
+def tune(
+    encoder: Encoder | str | Path | None = None,
+    task: Task | Any = None,
+    *,
+    plan: Plan | str = "full",
+    scores: LayerScores | None = None,
+    recipe: Recipe | None = None,
+    rates: Sequence[float] | Literal["paper"] = (),
+    output: str | Path | None = None,
+    overwrite: bool = False,
+    resume: bool = False,
+    cache: bool = True,
+    test: bool = True,
+    new_layers: Sequence[int] = (),
+    checkpoint_every: int | None = None,
+    progress: Progress = silent,
+) -> Tuned:
+    """Tune an encoder on a task by a plan, and save a stock Hugging Face model where a folder is given.
+
+    Args:
+        encoder: an Encoder, a folder, a hub id, or None for the embedded default.
+        task: a Task, a file, preset name, hub id, DataFrame or Dataset, or None for the embedded default.
+        plan: a Plan, or in words: 'full', '9,12,12', 'layers=2+5+9,head=12', 'freeze=8', a strategy, a JSON file.
+        scores: measured layer scores, for strategies that need some; measured here if none are given.
+        recipe: rate, epochs, batch and so on; None for the defaults.
+        rates: learning rates to try, of which the best on validation is kept; 'paper' tries those of paper 1.
+        output: folder for the model, its card, metrics and predictions.
+        overwrite: replace what an earlier run left in that folder.
+        resume: go on from where a killed run in that folder stopped.
+        cache: keep frozen states on disk.
+        test: judge the result on the test rows too.
+        new_layers: layers that were re-initialised, for `recipe.new_layer_rate`.
+        checkpoint_every: steps between checkpoints; else one after each evaluation and every five minutes.
+        progress: progress callback.
+    """
+    recipe = recipe or Recipe()
+    folder = None if output is None else Path(output)
+    if folder is None and resume:
+        raise OptionError("resume: give the output folder of the run to go on with")
+    if folder is not None:
+        folders.check_output(folder, overwrite=overwrite, resume=resume)
+    if isinstance(plan, str):
+        check_words(plan)
+    task = to_task(task, seed=recipe.seed)
+    encoder = to_encoder(encoder)
+    settings = Settings(
+        folder=folder,
+        checkpoints=None if folder is None else folder / folders.CHECKPOINTS,
+        resume=resume,
+        test=test,
+        new_layers=frozenset(new_layers),
+        checkpoint_every=checkpoint_every,
+        progress=progress,
+    )
+    with use_threads(recipe.threads):
+        chosen = plan if isinstance(plan, Plan) else read_plan(plan, encoder, task, scores=scores, seed=recipe.seed)
+        tried = paper_rates(chosen, encoder.depth) if rates == "paper" else tuple(rates)
+        workshop = Workshop(
+            encoder,
+            task,
+            max_length=recipe.max_length,
+            dtype=recipe.cache_dtype,
+            keep=cache,
+            progress=progress,
+        )
+        tuned = execute(workshop, chosen, recipe, rates=tried, settings=settings)
+    if folder is not None:
+        save(tuned, folder)
+        shutil.rmtree(folder / folders.CHECKPOINTS, ignore_errors=True)
+    return tuned

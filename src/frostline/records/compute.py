@@ -1,0 +1,44 @@
+"""Where trials run: in this process, in several processes, or on a Ray cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from frostline.errors import OptionError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compute:
+    """Where trials run; the results do not depend on it.
+
+    Args:
+        workers: processes of this machine that run trials at the same time; 1 runs them in this process.
+        on: 'ray' to start Ray on this machine, or the address of a Ray cluster; None for processes of this machine.
+        cpus_per_trial: CPUs that a trial takes on Ray.
+        gpus_per_trial: GPUs that a trial takes on Ray.
+        device: where to compute, such as 'cpu' or 'cuda'.
+    """
+
+    workers: int = 1
+    on: str | None = None
+    cpus_per_trial: float = 1
+    gpus_per_trial: float = 0
+    device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.workers, bool) or not isinstance(self.workers, int) or self.workers < 1:
+            raise OptionError(f"workers {self.workers!r}: must be a whole number, 1 or more")
+        if self.on is not None and self.workers > 1:
+            raise OptionError("workers: are processes of this machine; with Ray, cpus_per_trial decides how many fit")
+        if self.on is None and (self.cpus_per_trial, self.gpus_per_trial) != (1, 0):
+            raise OptionError("cpus_per_trial and gpus_per_trial: are for trials on Ray; set `on`, or set the device")
+        if self.cpus_per_trial < 0 or self.gpus_per_trial < 0 or self.cpus_per_trial + self.gpus_per_trial == 0:
+            raise OptionError(
+                f"cpus_per_trial {self.cpus_per_trial:g}, gpus_per_trial {self.gpus_per_trial:g}: a trial needs "
+                "something to run on"
+            )
+
+    @property
+    def leaves_this_process(self) -> bool:
+        """Whether other processes run the trials, and load the encoders themselves."""
+        return self.workers > 1 or self.on is not None

@@ -1,0 +1,48 @@
+"""The executor for what a user asks: this process, several processes, or Ray."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from frostline.encoders.encoder import Encoder
+from frostline.errors import OptionError
+from frostline.records.compute import Compute
+from frostline.trials.context import Context, Materials
+from frostline.trials.executors import Executor, Here, Processes
+
+MakeExecutor = Callable[[Materials, Context], Executor]
+
+
+def make_executor(compute: Compute, materials: Materials, context: Context) -> Executor:
+    """Return what runs trials where the user wants them.
+
+    Args:
+        compute: where.
+        materials: what trials are made from, for other processes.
+        context: this process's encoders and tasks.
+    """
+    if compute.on is not None:
+        from frostline.trials.ray_executor import OnRay
+
+        address = None if compute.on == "ray" else compute.on
+        return OnRay(materials, address=address, cpus=compute.cpus_per_trial, gpus=compute.gpus_per_trial)
+    if compute.workers > 1:
+        return Processes(materials, compute.workers)
+    return Here(context)
+
+
+def source_of(given: Encoder | str | Path | None, loaded: Encoder) -> str | None:
+    """Return what other processes and machines load the encoder from; refuse an encoder that is in no files.
+
+    Args:
+        given: what the user gave.
+        loaded: the encoder.
+    """
+    if isinstance(given, Encoder):
+        if loaded.folder is None:
+            raise OptionError(f"{loaded.name}: was changed or made in memory; save it, and give the folder")
+        return str(Path(loaded.folder).absolute())
+    if given is None:
+        return None
+    return str(Path(given).absolute()) if Path(given).is_dir() else str(given)

@@ -1,0 +1,43 @@
+"""What is recorded of a tuned model, and the trial that it came from."""
+
+from __future__ import annotations
+
+import torch
+
+from frostline.files import folders
+from frostline.records import Plan, Recipe, TrialResult, TrialSpec
+from frostline.training.result import Tuned
+from frostline.training.shared_inputs import Workshop
+
+
+def make_spec(workshop: Workshop, plan: Plan, recipe: Recipe, *, train_rows: int | None = None) -> TrialSpec:
+    """Return the trial of a plan and a recipe on the encoder and task of a workshop."""
+    encoder, task = workshop.encoder, workshop.task
+    if train_rows is not None and train_rows >= len(task.train):
+        train_rows = None  # the same trial, whichever way it is asked for
+    return TrialSpec(
+        encoder={"name": encoder.name, "revision": encoder.revision},
+        task={"name": task.name, "fingerprint": task.fingerprint, "metrics": ",".join(task.metrics)},
+        plan=plan,
+        recipe=recipe,
+        train_rows=train_rows,
+    )
+
+
+def result_of(tuned: Tuned) -> TrialResult:
+    """Return what is recorded of a tuned model."""
+    return TrialResult(
+        status="done",
+        metrics={split: dict(values) for split, values in tuned.metrics.items()},
+        history=tuned.trained.history,
+        predictions={split: guesses(outputs, tuned.task.kind) for split, outputs in tuned.outputs.items()},
+        parameters={"total": tuned.trained.audit.total, "trainable": tuned.trained.audit.trainable},
+        seconds=dict(tuned.seconds),
+        versions=folders.versions(),
+    )
+
+
+def guesses(outputs: torch.Tensor, kind: str) -> tuple[float, ...]:
+    """Return the class number, the choice's number or the value for every row."""
+    answers = outputs.squeeze(-1) if kind == "regression" else outputs.argmax(-1)
+    return tuple(answers.tolist())
