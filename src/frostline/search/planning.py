@@ -21,7 +21,7 @@ from frostline.scoring.measurement import measure
 from frostline.scoring.scores import LAYER_SCORES
 from frostline.scoring.selection import DEFAULT_SCORES
 from frostline.search.limits import Budget, bargains, check_limits, within
-from frostline.search.proposals import NEEDED_SCORES, Proposal, propose
+from frostline.search.proposals import Proposal, needed_scores, propose
 from frostline.tasks import Task, load_task
 from frostline.tasks.splits import sample
 from frostline.training.execution import use_threads
@@ -158,7 +158,7 @@ def measure_for_plans(encoder: Encoder, task: Task, recipe: Recipe, *, report: R
     return measure(
         encoder,
         task,
-        scores=_fitting([*DEFAULT_SCORES, *NEEDED_SCORES], task),
+        scores=_fitting([*DEFAULT_SCORES, *needed_scores(encoder.depth)], task),
         needs_all=False,  # plans that follow a score that is not there are not proposed
         max_length=recipe.max_length,
         seed=recipe.seed,
@@ -171,6 +171,7 @@ def _range(cost: Cost) -> str:
 
 
 def _fitting(names: Sequence[str], task: Task) -> list[str]:
-    """The scores that make sense for this kind of task."""
+    """The scores that exist and make sense for this kind of task."""
     is_number = task.kind == "regression"
-    return [name for name in dict.fromkeys(names) if not (is_number and LAYER_SCORES[name].needs == "classes")]
+    known = [name for name in dict.fromkeys(names) if name in LAYER_SCORES]
+    return [name for name in known if not (is_number and LAYER_SCORES[name].needs == "classes")]
