@@ -17,7 +17,7 @@ from frostline.encoders.tokens import Tokens
 from frostline.errors import MeasureError, OptionError
 from frostline.records import LayerScore, LayerScores
 from frostline.scoring.chance import NULLS
-from frostline.scoring.reliability import agreements
+from frostline.scoring.reliability import Agreement, agreements
 from frostline.scoring.score_inputs import Evidence
 from frostline.scoring.scores import Score
 from frostline.scoring.selection import Rows, choose_scores, draw_rows, options_in_words, rows_of, with_options
@@ -138,10 +138,15 @@ def measure(
         seed=seed,
         scores=found,
         similarity=matrices,
-        agreement=tuple(one.to_json() for one in agreements({name: one.values for name, one in found.items()})),
+        agreement=tuple(one.to_json() for one in _agreements(found, chosen)),
         notes=(*task.notes, *notes, *notes_on(encoder, task, split, rows, truncated, limit, found)),
         seconds={"states": round(passed - started, 3), "scores": round(time.perf_counter() - passed, 3)},
     )
+
+
+def _agreements(found: Mapping[str, LayerScore], chosen: Sequence[Score]) -> list[Agreement]:
+    probes = [score.name for score in chosen if score.is_probe and score.name in found]
+    return agreements({name: one.values for name, one in found.items()}, probes)
 
 
 def _evidence(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from frostline.errors import OptionError
-from frostline.options import as_word
+from frostline.options import in_words
 from frostline.plans.learning_rates import typical_epochs
 from frostline.plans.methods import METHODS
 from frostline.plans.strategies import STRATEGIES
@@ -139,7 +139,7 @@ def _by_strategy(scores: LayerScores, seed: int) -> tuple[list[_Candidate], list
             if missing := [score for score in strategy.scores(options) if score not in scores.scores]:
                 notes.append(f"{name} proposes no plans: it follows {' and '.join(missing)}, not measured on this task")
                 continue
-            words = ",".join(f"{key}={as_word(value)}" for key, value in options.items())
+            words = in_words(options)
             try:
                 plan = strategy.plan(scores.depth, scores, options, seed=seed)
             except OptionError:

@@ -5,7 +5,6 @@ A strategy is a function; its keyword arguments are the options that a user can 
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -13,7 +12,7 @@ from typing import Any, Literal
 from frostline.errors import OptionError
 from frostline.options import read_options
 from frostline.records import LayerScores, Plan
-from frostline.registry import Registry
+from frostline.registry import Registry, describe
 
 Value = int | bool | str
 Proposed = Callable[[int], Sequence[Mapping[str, "Value"]]]
@@ -112,14 +111,7 @@ def strategy(
     """
 
     def register(function: Callable[..., Plan]) -> Callable[..., Plan]:
-        summary = (function.__doc__ or "").strip().split("\n")[0]
-        if not summary:
-            raise ValueError(f"strategy {name!r} has no docstring to explain it")
-        defaults = {
-            option: parameter.default
-            for option, parameter in inspect.signature(function).parameters.items()
-            if parameter.kind is parameter.KEYWORD_ONLY and option != "seed"
-        }
+        summary, defaults = describe(function, skip=["seed"])
         if fallback is not None and "score" not in defaults:
             raise ValueError(f"strategy {name!r} has a fallback but no option 'score' that it could stand in for")
         entry = Strategy(
