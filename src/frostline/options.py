@@ -1,8 +1,8 @@
-"""Options that a user sets by name, of strategies and studies: values, or words as a command line gives them."""
+"""Options that a user sets by name, of scores, strategies, methods and studies: values, or words of a command line."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import isfinite
 from typing import Any
 
@@ -43,6 +43,29 @@ def _value(owner: str, name: str, default: Any, given: Any) -> Any:
     if kind is float and not isfinite(value):
         raise OptionError(f"{owner}: {name} {given!r} must be finite")
     return value
+
+
+def parse_options(pieces: Iterable[str], *, where: str) -> dict[str, str]:
+    """Words by name from pieces such as 'rank=8', refusing other forms and a name that comes twice.
+
+    Args:
+        pieces: each 'name=value'.
+        where: what they are given to, in messages.
+    """
+    options: dict[str, str] = {}
+    for piece in pieces:
+        name, sign, value = (part.strip() for part in piece.partition("="))
+        if not sign or not name:
+            raise OptionError(f"{where}: {piece!r} is not of the form name=value")
+        if name in options:
+            raise OptionError(f"{where}: {name} is given twice; give it once")
+        options[name] = value
+    return options
+
+
+def in_words(options: Mapping[str, object]) -> str:
+    """Options as they are written behind a strategy or a method: 'layers=2,keep_top=yes'."""
+    return ",".join(f"{name}={as_word(value)}" for name, value in options.items())
 
 
 def as_word(value: object) -> str:

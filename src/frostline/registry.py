@@ -8,16 +8,37 @@ taken, a missing description.
 from __future__ import annotations
 
 import importlib
+import inspect
 import pkgutil
 import re
-from collections.abc import Iterator
-from typing import Generic, TypeVar
+from collections.abc import Callable, Collection, Iterator
+from typing import Any, Generic, TypeVar
 
 from frostline.errors import OptionError, did_you_mean
 
 T = TypeVar("T")
 
 _NAME = re.compile(r"[a-z][a-z0-9]*([-_./][a-z0-9]+)*")
+_OPTION_TYPES = (bool, int, float, str)
+
+
+def describe(function: Callable[..., Any], *, skip: Collection[str] = ()) -> tuple[str, dict[str, Any]]:
+    """What a plug-in says of itself: the first line of its docstring, and its options with their defaults.
+
+    Args:
+        function: its keyword-only parameters are the options that a user can set.
+        skip: keyword-only parameters that every plug-in of the kind takes and no user sets, as `seed`.
+    """
+    summary = (inspect.getdoc(function) or "").split("\n")[0]
+    if not summary:
+        raise ValueError(f"{function.__module__}.{function.__qualname__} has no docstring to explain it")
+    keywords = [one for one in inspect.signature(function).parameters.values() if one.kind is one.KEYWORD_ONLY]
+    options = {one.name: one.default for one in keywords if one.name not in skip}
+    for name, default in options.items():
+        if type(default) not in _OPTION_TYPES:
+            raise ValueError(f"{function.__module__}.{function.__qualname__}: give option {name!r} a default that is a "
+                             "number, a word, True or False")  # fmt: skip
+    return summary, options
 
 
 class Registry(Generic[T]):

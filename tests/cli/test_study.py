@@ -86,7 +86,7 @@ def test_the_list_has_every_study_with_its_paper_and_question(capsys):
         ({"--seeds": "0"}, "seeds 0: must be 1 or more"),
         ({"--tasks": ","}, "--tasks '': names no task; leave it away for the study's own"),
         ({"--rows": "0"}, "rows 0: must be 1 or more"),
-        ({"--option": "step"}, "--option 'step': must look like name=value"),
+        ({"--option": "step"}, "--option: 'step' is not of the form name=value"),
         ({"--option": "stepp=2"}, "unknown option 'stepp' (did you mean step?)"),
         ({"--tasks": "glue/sst9"}, "sst9"),
         ({"--workers": "0"}, "workers 0: must be a whole number, 1 or more"),
@@ -206,7 +206,7 @@ def test_without_a_terminal_a_line_is_said_once_in_a_while(monkeypatch, capsys):
 
 def test_an_option_that_is_given_twice_is_refused(arguments, capsys):
     assert invoke([*arguments, "--option", "step=1", "--option", "step=2"]) == 2
-    assert capsys.readouterr().err == "frostline: --option step: is given twice; give it once\n"
+    assert capsys.readouterr().err == "frostline: --option: step is given twice; give it once\n"
 
 
 def test_intervals_say_what_they_are_of(capsys):

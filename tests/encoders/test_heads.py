@@ -8,7 +8,7 @@ import transformers
 from tests.tiny import ALL_CONFIGS, CONFIGS, DEPTH, padded_inputs, random_tokens, tiny_encoder
 
 from frostline.encoders.encoder import Encoder
-from frostline.encoders.heads import FamilyHead, HeadKind, MeanHead, family_head, make_head
+from frostline.encoders.heads import FamilyHead, HeadKind, MeanHead, family_head, make_head, make_mean_head
 from frostline.encoders.surgery import truncate
 from frostline.errors import EncoderError
 
@@ -183,6 +183,13 @@ def test_the_mean_head_is_a_linear_layer_on_the_mean_of_real_tokens():
         for row, length in enumerate((3, 2)):
             expected = head.classifier(states[row, :length].mean(0))
             torch.testing.assert_close(logits[row], expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "rate"), [("bert", 0.1), ("distilbert", 0.2), ("mpnet", 0.1), ("deberta-v2", 0.1), ("modernbert", 0.0)]
+)
+def test_the_mean_head_has_the_dropout_that_the_family_gives_its_classifier(name, rate):
+    assert make_mean_head(tiny_encoder(name), labels=2).dropout.p == rate
 
 
 def test_the_mean_head_gives_one_logit_per_choice():

@@ -171,6 +171,14 @@ BROKEN = {
 }
 
 
+@pytest.mark.parametrize("key", ["n_layers", "num_hidden_layers"])
+def test_a_family_that_counts_its_layers_under_another_key_is_checked_there(key, tmp_path):
+    folder = save_tiny(tmp_path, "distilbert")
+    edit_config(folder, **{key: 0})
+    with pytest.raises(EncoderError, match=f"{key} is 0 in config.json; at least 1 layer is needed"):
+        load_encoder(folder)
+
+
 @pytest.mark.parametrize("kind", BROKEN)
 def test_a_broken_folder_is_one_line(kind, folder):
     break_it, message = BROKEN[kind]

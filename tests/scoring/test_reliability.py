@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from frostline.scoring.reliability import agreement, agreements, smoothness
+from frostline.scoring.scores import LAYER_SCORES
 
 
 def test_smoothness_is_the_sum_of_squared_second_differences():
@@ -62,10 +63,16 @@ def test_undefined_layers_are_left_out_and_two_are_too_few():
 
 def test_every_score_is_compared_with_every_probe_but_itself():
     values = {"variability": [0, 1, 2, 3], "probe.linear": [0, 3, 2, 2], "probe.head": [0, 3, 1, 2]}
-    pairs = {(one.score, one.probe) for one in agreements(values)}
+    pairs = {(one.score, one.probe) for one in agreements(values, ["probe.linear", "probe.head"])}
     assert pairs == {
         ("variability", "probe.linear"),
         ("variability", "probe.head"),
         ("probe.linear", "probe.head"),
         ("probe.head", "probe.linear"),
     }
+
+
+def test_probes_are_those_scores_that_say_so():
+    assert [name for name, score in LAYER_SCORES.items() if score.is_probe] == [
+        "probe.head", "probe.linear", "probe.linear.paper"
+    ]  # fmt: skip

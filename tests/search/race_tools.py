@@ -83,9 +83,17 @@ def made_up_cost(
     )
 
 
-def made_up_proposal(plan: Plan, *sources: str, **cost: Any) -> Proposal:
+def made_up_proposal(
+    plan: Plan, *sources: str, baseline: str | None = None, joins_late: bool = False, **cost: Any
+) -> Proposal:
     """A proposal with a made-up cost."""
-    return Proposal(plan=plan, sources=sources or ("made up",), cost=made_up_cost(**cost))
+    return Proposal(
+        plan=plan,
+        sources=sources or ("made up",),
+        cost=made_up_cost(**cost),
+        baselines=(baseline,) if baseline else (),
+        joins_late=joins_late,
+    )
 
 
 def skip_slow_parts(patch: pytest.MonkeyPatch) -> None:
@@ -99,6 +107,15 @@ def propose_only(patch: pytest.MonkeyPatch, plans: Sequence[Plan], *, source: st
     """Let runs propose these plans, with their true costs."""
 
     def propose(scores: object, costs: Any, **options: object) -> tuple[list[Proposal], list[str]]:
-        return [Proposal(plan=plan, sources=(source,), cost=costs.of(plan)) for plan in plans], []
+        return [
+            Proposal(
+                plan=plan,
+                sources=(source,),
+                cost=costs.of(plan),
+                baselines=("full fine-tuning",) if plan.embeddings else () if plan.layers else ("the head only",),
+                joins_late=plan.embeddings,
+            )
+            for plan in plans
+        ], []
 
     patch.setattr(planning, "propose", propose)

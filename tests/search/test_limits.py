@@ -48,7 +48,7 @@ def proposal(plan, **known):
 HEAD = proposal(Plan(layers=(), head=4), trainable=1_538, seconds=31.7, memory=300_000_000)
 CUT = proposal(Plan.span(4, 6, 6), trainable=5_334_567, seconds=100.0, memory=700_000_000)
 TOP = proposal(Plan.span(10, 12, 12), trainable=5_325_443, seconds=140.0, memory=800_000_000)
-FULL = replace(proposal(Plan.full(12), trainable=21_294_722, seconds=599.3, memory=2_345_678_901), sources=("full",))
+FULL = replace(proposal(Plan.full(12), trainable=21_294_722, seconds=599.3, memory=2_345_678_901), joins_late=True)
 ALL = [HEAD, CUT, TOP, FULL]
 
 
@@ -208,7 +208,7 @@ def priced(plan, price, **known):
 
 def test_what_saves_little_of_full_fine_tunings_arithmetic_does_not_race_beside_it():
     dear, near, cheap = (priced(Plan.span(2, 6, 6), price) for price in (90, 60, 59))
-    full = replace(priced(Plan.full(6), 100), sources=("full",))
+    full = priced(Plan.full(6), 100)
     kept, said = bargains([cheap, near, dear, full], Budget())
     assert kept == [cheap, full]
     assert said == ["2 plans save less than 40% of full fine-tuning's arithmetic: left out; --best takes all"]
@@ -217,7 +217,7 @@ def test_what_saves_little_of_full_fine_tunings_arithmetic_does_not_race_beside_
 
 
 def test_all_plans_race_for_the_best_model_and_where_full_fine_tuning_is_not_there():
-    dear, full = priced(Plan.span(2, 6, 6), 90), replace(priced(Plan.full(6), 100), sources=("full",))
+    dear, full = priced(Plan.span(2, 6, 6), 90), priced(Plan.full(6), 100)
     assert bargains([dear, full], Budget(goal="best")) == ([dear, full], [])
     assert bargains([dear], Budget()) == ([dear], [])
 
@@ -225,7 +225,7 @@ def test_all_plans_race_for_the_best_model_and_where_full_fine_tuning_is_not_the
 @pytest.mark.parametrize("goal", ["smallest", "fastest"])
 def test_a_dear_plan_that_drops_layers_races_where_small_or_fast_models_are_wanted(goal):
     short = priced(Plan.span(1, 5, 5), 90, stored=19_000_000)
-    full = replace(priced(Plan.full(6), 100), sources=("full",))
+    full = priced(Plan.full(6), 100)
     assert bargains([short, full], Budget(goal=goal)) == ([short, full], [])
     assert bargains([short, full], Budget())[0] == [full]
 

@@ -15,10 +15,10 @@ from frostline.costs.workload import Workload
 from frostline.errors import OptionError
 from frostline.plans.learning_rates import typical_rate
 from frostline.plans.methods import METHODS
-from frostline.plans.strategies import STRATEGIES
+from frostline.plans.strategies import STRATEGIES, best_layer, strategy
 from frostline.records import LayerScore, LayerScores, Plan, Recipe
 from frostline.records.cost import Cost
-from frostline.search.proposals import PROBE, propose
+from frostline.search.proposals import PROBE, baseline_names, needed_scores, propose
 
 CONTROLS = {"random-k", "fisher-bottom-k"}
 VARIABILITY = (9.0, 4.0, 1.0, 2.0, 3.0)  # the second of four layers is the best
@@ -171,14 +171,78 @@ def test_costs_are_those_of_the_plan():
 
 
 def test_numbers_to_predict_have_no_variability_and_the_probe_stands_in():
-    proposals, _ = propose(measured(variability=None, fisher=None, probe=(0.1, 0.2, 0.3, 0.9, 0.4)), costs())
+    proposals, _ = propose(measured(variability=None, probe=(0.1, 0.2, 0.3, 0.9, 0.4)), costs())
     found = by_plan(proposals)
     down = found[said(Plan.span(2, 3, 3))]
     assert "best-down:layers=2,keep_top=no,score=probe.linear" in down.sources
     up = found[said(Plan.span(4, 4, 4))]
     assert f"best-up:score={PROBE}" in up.sources
-    fisher = found[said(Plan(layers=(3, 4), head=4))]
-    assert f"fisher-top-k:k=2,score={PROBE}" in fisher.sources
+
+
+def test_a_strategy_without_its_score_and_without_a_fallback_is_left_out_with_a_note():
+    proposals, notes = propose(measured(fisher=None), costs())
+    assert not any(source.startswith("fisher") for one in proposals for source in one.sources)
+    expected = "fisher-top-k proposes no plans: it follows fisher, not measured on this task"
+    assert [note for note in notes if "fisher" in note] == [expected]
+
+
+@pytest.fixture
+def loudest(monkeypatch):
+    """A strategy of another package, which follows a layer score that no other strategy does."""
+    monkeypatch.setattr(STRATEGIES, "_entries", dict(STRATEGIES.items()))
+
+    @strategy(paper="a test", name="loudest", needs=["rank"], baseline="the loudest layer", joins="last")
+    def loudest(depth, scores, *, seed, score: str = "hscore"):
+        """Tune the best layer by the H-score."""
+        return Plan.span(*[best_layer(scores, score)] * 3)
+
+
+def test_scores_that_strategies_follow_are_measured_whoever_wrote_them(loudest):
+    assert needed_scores(DEPTH) == ["variability", "fisher", "hscore", "rank", PROBE]
+
+
+def test_a_strategy_follows_its_own_score_and_never_silently_another_one(loudest):
+    scores = measured()
+    sources = [source for one in propose(scores, costs())[0] for source in one.sources]
+    assert not any(source.startswith("loudest") for source in sources)
+    note = "loudest proposes no plans: it follows hscore and rank, not measured on this task"
+    assert note in propose(scores, costs())[1]
+
+    own = {name: LayerScore(name=name, better="high", values=FISHER) for name in ("hscore", "rank")}
+    both = replace(scores, scores={**scores.scores, **own})
+    assert "loudest" in by_plan(propose(both, costs())[0])[said(Plan.span(3, 3, 3))].sources
+
+
+def test_a_fallback_needs_an_option_to_stand_in_for():
+    with pytest.raises(ValueError, match="strategy 'plain' has a fallback but no option 'score'"):
+
+        @strategy(paper="a test", name="plain", fallback=PROBE)
+        def plain(depth, scores, *, seed):
+            """Tune something."""
+
+
+def test_what_a_plan_stands_for_in_a_race_is_what_its_strategies_declare(loudest):
+    names = ["full fine-tuning", "the last layers", "the loudest layer", "the middle layers", "the head only"]
+    assert baseline_names() == names
+    scores = measured()
+    own = {name: LayerScore(name=name, better="high", values=FISHER) for name in ("hscore", "rank")}
+    found = by_plan(propose(replace(scores, scores={**scores.scores, **own}), costs())[0])
+    kinds = [
+        (Plan.full(DEPTH), "full fine-tuning", True),
+        (Plan.span(4, 4, 4), "the last layers", False),
+        (Plan.span(2, 3, 4), "the middle layers", True),
+        (Plan.span(3, 3, 3), "the loudest layer", True),
+        (Plan(layers=(), head=2), "the head only", False),
+    ]
+    for plan, baseline, joins_late in kinds:
+        assert (found[said(plan)].baselines, found[said(plan)].joins_late) == ((baseline,), joins_late)
+    assert found[said(Plan.span(3, 4, 4))].baselines == ("the last layers",)
+    assert found[said(Plan.span(2, 2, 4))].baselines == ()
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+def test_where_the_middle_layers_are_all_of_them_they_are_no_baseline_of_their_own(depth):
+    assert STRATEGIES["middle"].proposed(depth) == []
 
 
 def test_nothing_lies_above_the_last_layer_where_it_is_the_best():
@@ -196,6 +260,7 @@ def test_a_proposal_is_plain_json_and_says_why():
         assert Plan.from_json(data["plan"]) == one.plan and one.plan.because
         assert Cost(**data["cost"]) == one.cost
         assert data["sources"] == list(one.sources) and one.sources
+        assert data["baselines"] == list(one.baselines) and data["joins_late"] == one.joins_late
 
 
 def test_narrow_encoders_and_plans_of_few_layers_train_with_higher_rates():

@@ -415,7 +415,7 @@ def quickly(monkeypatch):
 
 @pytest.fixture
 def few_plans(quickly, monkeypatch):
-    propose_only(monkeypatch, [Plan.span(1, 1, 1), Plan.full(2)], source="full")
+    propose_only(monkeypatch, [Plan.span(1, 1, 1), Plan.full(2)])
 
 
 def test_a_task_without_validation_rows_is_one_line(encoder, rows, tmp_path):
@@ -498,7 +498,7 @@ def test_plans_that_only_frostline_can_load_take_part_where_that_is_allowed(
     encoder, rows, tmp_path, quickly, monkeypatch
 ):
     adapters = replace(Plan.span(1, 2, 2), method="houlsby")
-    propose_only(monkeypatch, [adapters, replace(adapters, method="prefix"), Plan.full(2)], source="full")
+    propose_only(monkeypatch, [adapters, replace(adapters, method="prefix"), Plan.full(2)])
     found = frostline.run(
         encoder,
         rows,

@@ -106,10 +106,10 @@ def single(layer, *, price=None):
     return made_up_proposal(Plan.span(layer, layer, DEPTH), "one layer", price=price or 100 - layer)
 
 
-FULL = made_up_proposal(Plan.full(DEPTH), "full", price=1000)
-LAST_TWO = made_up_proposal(Plan.span(11, 12, DEPTH), "top-k:k=2", price=85)
-LAST_THREE = made_up_proposal(Plan.span(10, 12, DEPTH), "top-k:k=3", price=87)
-HEAD_ONLY = made_up_proposal(Plan(layers=(), head=DEPTH), "head only", price=1)
+FULL = made_up_proposal(Plan.full(DEPTH), "full", baseline="full fine-tuning", joins_late=True, price=1000)
+LAST_TWO = made_up_proposal(Plan.span(11, 12, DEPTH), "top-k:k=2", baseline="the last layers", price=85)
+LAST_THREE = made_up_proposal(Plan.span(10, 12, DEPTH), "top-k:k=3", baseline="the last layers", price=87)
+HEAD_ONLY = made_up_proposal(Plan(layers=(), head=DEPTH), "head only", baseline="the head only", price=1)
 BASELINES = [FULL, LAST_TWO, LAST_THREE, HEAD_ONLY]
 SINGLES = [single(layer) for layer in range(1, 11)]
 
@@ -137,7 +137,9 @@ def test_the_best_quarter_and_the_best_of_each_baseline_go_on_and_the_baselines_
 
 
 def test_after_a_single_short_round_the_best_plan_and_the_baselines_are_in_the_final():
-    middle = made_up_proposal(Plan.span(6, 7, DEPTH), "middle:layers=2", price=500)
+    middle = made_up_proposal(
+        Plan.span(6, 7, DEPTH), "middle:layers=2", baseline="the middle layers", joins_late=True, price=500
+    )
     executor = Scripted(by_layer, rows=900)
     found = race(executor, [*SINGLES, *BASELINES, middle], Recipe(threads=1))
     assert [len(rung) for rung in found.rungs] == [13, 5]  # full fine-tuning and the middle layers join late
@@ -361,9 +363,9 @@ def test_more_rows_hold_the_fewer_ones_and_every_class_in_proportion(workshop):
 
 RECIPE = Recipe(epochs=3, batch=16, threads=1)
 PROPOSALS = [
-    made_up_proposal(Plan.span(2, 2, 2), "top-k:k=1", price=2),
+    made_up_proposal(Plan.span(2, 2, 2), "top-k:k=1", baseline="the last layers", price=2),
     made_up_proposal(Plan.span(1, 1, 1), "short", price=1),
-    made_up_proposal(Plan.full(2), "full", price=5),
+    made_up_proposal(Plan.full(2), "full", baseline="full fine-tuning", joins_late=True, price=5),
 ]
 
 

@@ -127,6 +127,19 @@ def test_whatever_changes_the_states_makes_another_entry(changed, own_cache):
     assert len(entries(own_cache)) == 2
 
 
+# What entries that users have on disk were named without.
+LEFT_OUT = {
+    "num_hidden_layers", "n_layers", "num_hidden_groups", "layer_types", "architectures", "_name_or_path", "dtype",
+    "id2label", "label2id", "problem_type", "transformers_version", "classifier_dropout", "classifier_pooling",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ALL_CONFIGS)
+def test_entries_from_before_families_named_their_keys_are_still_found(name):
+    keys = set(ALL_CONFIGS[name].to_dict())
+    assert keys - tiny_encoder(name).family.upper_keys == keys - LEFT_OUT
+
+
 def test_weights_above_the_layer_do_not_matter(own_cache):
     encoder, tokens = tiny_encoder("bert"), random_tokens()
     open_states(encoder, tokens, LAYER)

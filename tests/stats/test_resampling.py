@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.stats.test_intervals import two_models
 
+from frostline.stats import resampling
 from frostline.stats.intervals import compare_means, interval, ratio_interval
 from frostline.stats.resampling import resample
-from frostline.stats import resampling
 from frostline.tasks.metrics import METRICS
 
 CLASS_METRICS = ["accuracy", "f1", "f1a", "macro_f1", "matthews"]

@@ -18,11 +18,6 @@ SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down"
 SEQUENTIAL = "viridis"
 DIVERGING = "blueorange"
 
-_FAMILIES = {
-    "bert": BLUE, "roberta": RED, "electra": GREEN, "albert": PINK, "distilbert": SKY, "mpnet": ORANGE,
-    "deberta": YELLOW, "deberta-v2": YELLOW, "modernbert": VIOLET, "xlm-roberta": "#8c2d04",
-}  # fmt: skip
-
 
 class Role(NamedTuple):
     """How a part of an encoder is drawn after what a plan does with it."""
@@ -44,10 +39,13 @@ _INK = {"light": ("#22201d", "#6b665e", "#e4e0d8"), "dark": ("#ece8e1", "#a8a297
 
 def encoder_colours(encoders: Sequence[str], families: Mapping[str, str]) -> dict[str, str]:
     """A colour for each encoder: its family's, unless another encoder of the family has it already."""
+    from frostline.encoders.families import FAMILIES  # with torch, which no other colour needs
+
+    own = {name: family.colour for name, family in FAMILIES.items()}
     found: dict[str, str] = {}
-    spare = iter([colour for colour in CATEGORIES if colour not in _FAMILIES.values()] + list(CATEGORIES))
+    spare = iter([colour for colour in CATEGORIES if colour not in own.values()] + list(CATEGORIES))
     for name in dict.fromkeys(encoders):
-        colour = _FAMILIES.get(families.get(name, ""))
+        colour = own.get(families.get(name, ""))
         while colour is None or (colour in found.values() and len(found) < len(CATEGORIES)):
             colour = next(spare, GREY)
         found[name] = colour

@@ -12,6 +12,7 @@ import typer
 
 from frostline.cli import options, screen
 from frostline.errors import Interrupted, OptionError, TrialsFailed
+from frostline.options import parse_options
 from frostline.progress import Progress, Step
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ def command(
         seeds=seeds,
         rows=rows,
         quick=quick,
-        options=_options(option or []),
+        options=parse_options(option or [], where="--option"),
         recipe={key: value for key, value in recipe.items() if value is not None},
         protocol=protocol,
         margin=margin,
@@ -160,18 +161,6 @@ def _with_trials(progress: Progress, name: str) -> Progress:
         progress(replace(step, stage=f"{name}: {within}trials", detail="", done=done, total=total))
 
     return show
-
-
-def _options(given: list[str]) -> dict[str, str]:
-    found = {}
-    for one in given:
-        name, equals, value = one.partition("=")
-        if not (name and equals and value):
-            raise OptionError(f"--option {one!r}: must look like name=value")
-        if name in found:
-            raise OptionError(f"--option {name}: is given twice; give it once")
-        found[name] = value
-    return found
 
 
 def _list(*, as_json: bool) -> None:

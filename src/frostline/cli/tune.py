@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional
 
@@ -14,6 +14,7 @@ import typer
 
 from frostline.cli import options, screen
 from frostline.errors import Interrupted, OptionError
+from frostline.options import in_words
 
 if TYPE_CHECKING:
     from frostline.encoders.encoder import Encoder
@@ -283,19 +284,11 @@ def _list(*, plans: bool, methods: bool, as_json: bool) -> None:
         screen.print_json(found)
         return
     for what, rows in found.items():
-        lines = [[row["name"], _options(row["options"]), row["summary"]] for row in rows]
+        lines = [[row["name"], in_words(row["options"]), row["summary"]] for row in rows]
         screen.out().print(screen.table([what, "options", "what it does"], lines))
         screen.out().print()
     if plans:
         screen.out().print("Layers by hand: 9,12,12 (bottom, top, head); layers=2+5+9,head=12; freeze=8.", markup=False)
-
-
-def _options(defaults: Mapping[str, Any]) -> str:
-    return ",".join(f"{name}={_word(value)}" for name, value in defaults.items())
-
-
-def _word(value: Any) -> str:
-    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
 
 
 def _show(tuned: Tuned, said: set[str]) -> None:

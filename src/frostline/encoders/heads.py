@@ -186,9 +186,9 @@ def make_mean_head(encoder: Encoder, *, labels: int, kind: HeadKind = "classific
         kind: of task.
         seed: of the fresh weights.
     """
-    names = ("classifier_dropout", "hidden_dropout_prob", "seq_classif_dropout")
-    rates = [rate for name in names if (rate := getattr(encoder.config, name, None)) is not None]
-    path = encoder.family.final_norm_path
+    family = encoder.family
+    rates = [rate for key in family.head_dropout_keys if (rate := getattr(encoder.config, key, None)) is not None]
+    path = family.final_norm_path
     head = MeanHead(
         encoder.width,
         outputs=labels,

@@ -24,7 +24,6 @@ EMBEDDED_NAME = "all-MiniLM-L6-v2"
 # All that an encoder needs, and nothing that could be code or a pickle.
 _WANTED_FILES = ["*.json", "*.safetensors", "*.txt", "*.model"]
 _LFS = b"version https://git-lfs"
-_DEPTH_KEYS = ("num_hidden_layers", "n_layers")
 _ATTENTION_KEYS = ("_attn_implementation", "attn_implementation", "_attn_implementation_internal")
 _TOKENIZER_FILES = ["tokenizer.json", "vocab.txt", "vocab.json", "spm.model", "spiece.model", "sentencepiece.bpe.model"]
 
@@ -148,7 +147,7 @@ def _check_config(config: dict[str, Any], name: str) -> None:
     if not isinstance(kind, str) or kind not in FAMILIES:
         known = ", ".join(FAMILIES)
         raise EncoderError(f"{name}: architecture {kind!r} is not supported; supported model types: {known}")
-    for key in _DEPTH_KEYS:
+    for key in FAMILIES[kind].depth_keys:
         if key in config and not (isinstance(config[key], int) and config[key] >= 1):
             raise EncoderError(f"{name}: {key} is {config[key]!r} in config.json; at least 1 layer is needed")
     for key in _ATTENTION_KEYS:

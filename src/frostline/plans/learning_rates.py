@@ -5,7 +5,6 @@ from __future__ import annotations
 from frostline.plans.methods import METHODS
 from frostline.records import Plan
 
-_ADAPTED = ("houlsby", "pfeiffer", "lora", "prefix")
 _FEW = 3  # layers; the paper's (b, L, L) plans tune at most so many, its (l*+1, L, L) plans more
 
 
@@ -50,7 +49,7 @@ def paper_rates(plan: Plan, depth: int) -> tuple[float, ...]:
     is_whole = in_a_row and (bottom, top) == (1, depth)
     is_lower_part = in_a_row and bottom == 1 and top == plan.head < depth
     is_upper_part = in_a_row and top == plan.head == depth and len(plan.layers) > _FEW
-    if plan.method in _ADAPTED:
+    if METHODS[plan.method].adds_parameters:
         return (1e-5, 3e-5, 1e-4) if is_whole or is_lower_part or is_upper_part else (3e-5, 1e-4, 3e-4)
     if is_whole:
         return (1e-6, 5e-6, 8e-6, 1e-5, 2e-5)

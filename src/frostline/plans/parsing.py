@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from frostline.errors import OptionError, did_you_mean
-from frostline.plans.methods import METHODS, Value
+from frostline.options import parse_options
+from frostline.plans.methods import METHODS
 from frostline.plans.strategies import STRATEGIES
 from frostline.records import LayerScores, Plan
 
@@ -45,10 +46,10 @@ def read_plan(
     text = text.strip()
     if text.endswith(".json") or text.endswith("}"):
         return _from_json(text)
-    name, _, given = text.partition(":")
+    name, _, _ = text.partition(":")
     if name in STRATEGIES:
         strategy = STRATEGIES[name]
-        options = parse_options(given, f"strategy {name}")
+        options = _options_of(text)
         needed = strategy.scores(options)
         if needed and (scores is None or not all(score in scores.scores for score in needed)):
             scores = (measured or _measuring(encoder, task, text, seed))(needed)
@@ -61,11 +62,11 @@ def read_plan(
 def check_words(text: str) -> None:
     """Refuse words that stand for no plan of any encoder, before data and encoder are read."""
     text = text.strip()
-    name, _, given = text.partition(":")
+    name, _, _ = text.partition(":")
     if text.endswith((".json", "}")):
         _from_json(text)
     elif name in STRATEGIES:
-        STRATEGIES[name].check(parse_options(given, f"strategy {name}"))
+        STRATEGIES[name].check(_options_of(text))
     elif ":" in text:
         STRATEGIES[name]  # refuses it, with the names that there are
     else:
@@ -80,7 +81,7 @@ def parse_plan(text: str, depth: int) -> Plan:
             raise OptionError(f"plan {text!r}{did_you_mean(text, STRATEGIES)}: write it {_FORMS}")
         bottom, top, head = (_number(number, text) for number in numbers)
         return _checked(Plan.whole_or_span(bottom, top, head, depth=depth), depth)
-    fields = dict(_pair(piece, text) for piece in text.split(","))
+    fields = parse_options(text.split(","), where=f"plan {text!r}")
     known = ("layers", "head", "freeze", "embeddings", "method")
     for name in fields:
         if name not in known:
@@ -107,17 +108,17 @@ def with_method(plan: Plan, text: str | None) -> Plan:
     """The plan with another method, written as 'lora' or 'lora:rank=8,alpha=16'."""
     if text is None:
         return plan
-    name, _, given = text.partition(":")
-    method = METHODS[name]
-    options = parse_options(given, f"method {name}")
-    typed = {key: _as(value, method.defaults.get(key)) for key, value in options.items()}
-    method.check(typed)
-    return replace(plan, method=name, options=typed, embeddings=plan.embeddings and name == "full")
+    name, _, _ = text.partition(":")
+    words = _options_of(text)
+    values = METHODS[name].check(words)
+    options = {option: values[option] for option in words}
+    return replace(plan, method=name, options=options, embeddings=plan.embeddings and name == "full")
 
 
-def parse_options(text: str, of: str) -> dict[str, str]:
-    """'a=1,b=2' as a dictionary of words."""
-    return dict(_pair(piece, f"{of}:{text}") for piece in text.split(",")) if text else {}
+def _options_of(text: str) -> dict[str, str]:
+    """The options in the words of a strategy or a method, such as 'top-k:k=2'."""
+    _, _, given = text.partition(":")
+    return parse_options(given.split(",") if given else (), where=repr(text))
 
 
 def _from_json(text: str) -> Plan:
@@ -167,13 +168,6 @@ def _checked(plan: Plan, depth: int) -> Plan:
     return plan
 
 
-def _pair(piece: str, text: str) -> tuple[str, str]:
-    name, sign, value = piece.partition("=")
-    if not sign or not name.strip():
-        raise OptionError(f"{text!r}: {piece!r} is not of the form name=value")
-    return name.strip(), value.strip()
-
-
 def _numbers(word: str, text: str) -> list[int]:
     """'7' or '2-5' as numbers."""
     first, sign, last = word.partition("-")
@@ -189,13 +183,3 @@ def _number(word: str, text: str) -> int:
         raise OptionError(
             f"plan {text!r}{did_you_mean(text, STRATEGIES)}: {word!r} is not a layer's number; write it {_FORMS}"
         ) from None
-
-
-def _as(word: str, default: Value | None) -> Value:
-    """A word as what the option's default is."""
-    if isinstance(default, int | float):
-        try:
-            return type(default)(word)
-        except ValueError:
-            return word  # refused, with what is wrong, where options are checked
-    return word

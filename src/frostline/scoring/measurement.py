@@ -16,7 +16,7 @@ from frostline.errors import MeasureError, OptionError
 from frostline.progress import Progress, Step, silent
 from frostline.records import LayerScore, LayerScores
 from frostline.scoring.chance import NULLS
-from frostline.scoring.reliability import agreements
+from frostline.scoring.reliability import Agreement, agreements
 from frostline.scoring.score_inputs import Evidence
 from frostline.scoring.scores import Score
 from frostline.scoring.selection import Rows, choose_scores, draw_rows, options_in_words, rows_of, with_options
@@ -89,7 +89,6 @@ def measure_layers(
     scored = score(encoder, task, split, chosen, asked, progress)
     limit = encoder.default_length if asked.max_length is None else asked.max_length
     more = notes_on(encoder, task, split, asked.rows, scored.truncated, limit, scored.scores)
-    values = {name: one.values for name, one in scored.scores.items()}
     return LayerScores(
         encoder=about_encoder(encoder),
         task=about_task(task),
@@ -101,7 +100,7 @@ def measure_layers(
         seed=asked.seed,
         scores=scored.scores,
         similarity=scored.matrices,
-        agreement=tuple(one.to_json() for one in agreements(values)),
+        agreement=tuple(one.to_json() for one in _agreements(scored.scores, chosen)),
         notes=(*task.notes, *notes, *scored.notes, *more),
         seconds={
             "states": round(scored.states_ready - started, 3),
@@ -130,6 +129,11 @@ def about_task(task: Task) -> dict[str, Any]:
         "labels": list(task.label_names),
         "metric": task.metrics[0],
     }
+
+
+def _agreements(scores: Mapping[str, LayerScore], chosen: Sequence[Score]) -> list[Agreement]:
+    probes = [score.name for score in chosen if score.is_probe and score.name in scores]
+    return agreements({name: score.values for name, score in scores.items()}, probes)
 
 
 def _score_streamed(

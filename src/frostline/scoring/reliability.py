@@ -83,9 +83,13 @@ def agreement(score: str, values: Values, probe: str, reached: Values) -> Agreem
     )
 
 
-def agreements(values: Mapping[str, Values]) -> list[Agreement]:
-    """Every score against every probe that was measured."""
-    probes = [name for name in values if name.startswith("probe")]
+def agreements(values: Mapping[str, Values], probes: Sequence[str]) -> list[Agreement]:
+    """Every score against every probe that was measured.
+
+    Args:
+        values: of each score that was measured, by its name.
+        probes: the names of those that are probes.
+    """
     pairs = [(name, probe) for name in values for probe in probes if name != probe]
     found = [agreement(name, values[name], probe, values[probe]) for name, probe in pairs]
     return [one for one in found if one is not None]

@@ -175,10 +175,10 @@ def bargains(proposals: Sequence[Proposal], budget: Budget) -> tuple[list[Propos
         proposals: with their costs.
         budget: its goal; who wants the best model wants all plans tried.
     """
-    full = next((one.cost for one in proposals if one.is_full), None)
+    full = next((one.cost for one in proposals if one.plan.embeddings), None)
     if full is None or budget.goal == "best":
         return list(proposals), []
-    kept = [one for one in proposals if one.is_full or _is_bargain(one.cost, full, budget.goal)]
+    kept = [one for one in proposals if one.plan.embeddings or _is_bargain(one.cost, full, budget.goal)]
     left = len(proposals) - len(kept)
     if not left:
         return kept, []

@@ -19,7 +19,7 @@ from frostline.scoring.measurement import MeasureOptions, measure_layers
 from frostline.scoring.scores import LAYER_SCORES
 from frostline.scoring.selection import DEFAULT_SCORES
 from frostline.search.limits import Budget, bargains, check_limits, within
-from frostline.search.proposals import NEEDED_SCORES, Proposal, propose
+from frostline.search.proposals import Proposal, needed_scores, propose
 from frostline.tasks import Task
 from frostline.training.shared_inputs import Workshop
 
@@ -119,7 +119,7 @@ def make_plans(inputs: Inputs, *, progress: Progress = silent) -> Plans:
 def measure_for_plans(inputs: Inputs, *, progress: Progress = silent) -> LayerScores:
     """Return the usual layer scores and those that strategies need, as far as the task has them."""
     options = MeasureOptions(
-        scores=_fitting([*DEFAULT_SCORES, *NEEDED_SCORES], inputs.task),
+        scores=_fitting([*DEFAULT_SCORES, *needed_scores(inputs.encoder.depth)], inputs.task),
         needs_all=False,  # plans that follow a score that is not there are not proposed
         max_length=inputs.recipe.max_length,
         seed=inputs.recipe.seed,
@@ -154,6 +154,7 @@ def _range(cost: Cost) -> str:
 
 
 def _fitting(names: Sequence[str], task: Task) -> list[str]:
-    """The scores that make sense for this kind of task."""
+    """The scores that exist and make sense for this kind of task."""
     is_number = task.kind == "regression"
-    return [name for name in dict.fromkeys(names) if not (is_number and LAYER_SCORES[name].needs == "classes")]
+    known = [name for name in dict.fromkeys(names) if name in LAYER_SCORES]
+    return [name for name in known if not (is_number and LAYER_SCORES[name].needs == "classes")]

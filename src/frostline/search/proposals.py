@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from frostline.errors import OptionError
-from frostline.options import as_word
+from frostline.options import in_words
 from frostline.plans.learning_rates import typical_epochs
 from frostline.plans.methods import METHODS
 from frostline.plans.strategies import STRATEGIES
@@ -18,16 +18,26 @@ if TYPE_CHECKING:
     from frostline.costs.cost import Costs
 
 PROBE = "probe.linear"  # the layer score that says how good a plan that tunes no layer will be
-NEEDED_SCORES = ("variability", "fisher", PROBE)
+HEAD_ONLY = "the head only"  # the baseline that no strategy gives
 
 
 @dataclass(frozen=True, kw_only=True)
 class Proposal:
-    """A plan, where it comes from and what it costs."""
+    """A plan, where it comes from and what it costs.
+
+    Args:
+        plan: what trains.
+        sources: strategies with their options, and methods, that give this plan.
+        cost: of a complete trial.
+        baselines: what a race compares its choice with and this plan stands for, as in 'the last layers'.
+        joins_late: whether a race has it in its last round only.
+    """
 
     plan: Plan
     sources: tuple[str, ...]
     cost: Cost
+    baselines: tuple[str, ...] = ()
+    joins_late: bool = False
 
     @property
     def name(self) -> str:
@@ -38,28 +48,45 @@ class Proposal:
         return f"{self.plan} {self.plan.method}" if is_full or self.plan.method != "full" else str(self.plan)
 
     @property
-    def is_full(self) -> bool:
-        """Whether it is full fine-tuning, embeddings included."""
-        return self.plan.embeddings and "full" in self.sources
-
-    @property
-    def is_middle(self) -> bool:
-        """Whether it tunes the middle layers, whatever was measured."""
-        return any(source.startswith("middle") for source in self.sources) and not self.is_full
-
-    @property
-    def joins_late(self) -> bool:
-        """Whether a race has it in its last round only."""
-        return self.is_full or self.is_middle
-
-    @property
     def origins(self) -> str:
         """The strategies and methods that it comes from, without their options."""
         return ", ".join(dict.fromkeys(source.split(":")[0] for source in self.sources))
 
     def to_json(self) -> dict[str, Any]:
         """The proposal as plain JSON values."""
-        return {"plan": self.plan.to_json(), "sources": list(self.sources), "cost": self.cost.to_json()}
+        return {
+            "plan": self.plan.to_json(),
+            "sources": list(self.sources),
+            "cost": self.cost.to_json(),
+            "baselines": list(self.baselines),
+            "joins_late": self.joins_late,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Candidate:
+    """A plan as one strategy or method gives it."""
+
+    plan: Plan
+    source: str
+    baseline: str | None = None
+    joins_late: bool = False
+
+
+def needed_scores(depth: int) -> list[str]:
+    """The layer scores that proposals for an encoder of this depth read, each once.
+
+    Args:
+        depth: number of layers.
+    """
+    strategies = [strategy for _, strategy in STRATEGIES.items() if strategy.proposed(depth)]
+    own = [score for one in strategies for options in one.proposed(depth) for score in one.scores(options)]
+    return list(dict.fromkeys([*own, *(one.fallback for one in strategies if one.fallback), PROBE]))
+
+
+def baseline_names() -> list[str]:
+    """What a race compares its choice with: the baselines that strategies declare, and the head alone."""
+    return [*sorted({one.baseline for _, one in STRATEGIES.items() if one.baseline}), HEAD_ONLY]
 
 
 def propose(
@@ -73,24 +100,17 @@ def propose(
         allow_frostline_only: take part also what transformers cannot load.
         seed: of strategies that draw.
     """
-    found: dict[str, tuple[Plan, list[str]]] = {}
-    for plan, source in [*_by_strategy(scores, seed), *_by_method(scores.depth), *_probes(scores)]:
-        key = str(plan.identity())
-        if key in found:
-            found[key][1].append(source)
-        else:
-            found[key] = (plan, [source])
-    notes = []
+    candidates, notes = _by_strategy(scores, seed)
+    same: dict[str, list[_Candidate]] = {}
+    for candidate in [*candidates, *_by_method(scores.depth), *_heads(scores.depth)]:
+        same.setdefault(str(candidate.plan.identity()), []).append(candidate)
     if PROBE not in scores.scores:
         notes.append("the rows are too few for a linear probe: the head alone is tried on every layer")
-    tried, left = list(found.values()), []
+    tried, left = list(same.values()), []
     if not allow_frostline_only:  # before counting their costs, which takes a second each
-        left = [plan for plan, _ in tried if not METHODS[plan.method].is_stock]
-        tried = [(plan, sources) for plan, sources in tried if METHODS[plan.method].is_stock]
-    made = [
-        _proposal(plan, sources, costs.of(plan, epochs=typical_epochs(plan, costs.recipe.epochs)))
-        for plan, sources in tried
-    ]
+        left = [group[0].plan for group in tried if not METHODS[group[0].plan.method].is_stock]
+        tried = [group for group in tried if METHODS[group[0].plan.method].is_stock]
+    made = [_proposal(group, costs) for group in tried]
     if not allow_frostline_only:
         left += [one.plan for one in made if not one.cost.stock]
         made = [one for one in made if one.cost.stock]
@@ -108,41 +128,67 @@ def propose(
     return sorted(kept, key=lambda one: (one.cost.price, one.cost.trainable)), notes
 
 
-def _by_strategy(scores: LayerScores, seed: int) -> list[tuple[Plan, str]]:
-    found = []
+def _by_strategy(scores: LayerScores, seed: int) -> tuple[list[_Candidate], list[str]]:
+    """What strategies propose, and a note for each whose layer score is not there and that declares no other."""
+    candidates, notes = [], []
     for name, strategy in STRATEGIES.items():
         for options in strategy.proposed(scores.depth):
-            if any(score not in scores.scores for score in strategy.scores(options)):
-                options = {**options, "score": PROBE}  # numbers to predict have no classes to be specialised in
-            words = ",".join(f"{key}={as_word(value)}" for key, value in options.items())
+            fallback = strategy.fallback
+            if fallback and fallback in scores.scores and strategy.scores(options)[0] not in scores.scores:
+                options = {**options, "score": fallback}
+            if missing := [score for score in strategy.scores(options) if score not in scores.scores]:
+                notes.append(f"{name} proposes no plans: it follows {' and '.join(missing)}, not measured on this task")
+                continue
+            words = in_words(options)
             try:
                 plan = strategy.plan(scores.depth, scores, options, seed=seed)
             except OptionError:
                 continue  # best-up where the last layer is the best: there is no such plan
-            found.append((plan, f"{name}:{words}" if words else name))
-    return found
+            candidates.append(
+                _Candidate(
+                    plan=plan,
+                    source=f"{name}:{words}" if words else name,
+                    baseline=strategy.baseline,
+                    joins_late=strategy.joins == "last",
+                )
+            )
+    return candidates, list(dict.fromkeys(notes))
 
 
-def _by_method(depth: int) -> list[tuple[Plan, str]]:
+def _by_method(depth: int) -> list[_Candidate]:
     """Every other method on all layers."""
     everything = Plan.span(1, depth, depth)
     return [
-        (replace(everything, method=name, because=f"{method.summary.rstrip('.')}: on all layers"), name)
+        _Candidate(
+            plan=replace(everything, method=name, because=f"{method.summary.rstrip('.')}: on all layers"), source=name
+        )
         for name, method in METHODS.items()
-        if name != "full"
+        if name != everything.method
     ]
 
 
-def _probes(scores: LayerScores) -> list[tuple[Plan, str]]:
+def _heads(depth: int) -> list[_Candidate]:
     """No layer tuned: the head alone, on each layer."""
     return [
-        (Plan(layers=(), head=layer, because=f"no layer is tuned; the head reads layer {layer}"), "head only")
-        for layer in range(1, scores.depth + 1)
+        _Candidate(
+            plan=Plan(layers=(), head=layer, because=f"no layer is tuned; the head reads layer {layer}"),
+            source="head only",
+            baseline=HEAD_ONLY,
+        )
+        for layer in range(1, depth + 1)
     ]
 
 
-def _proposal(plan: Plan, sources: Sequence[str], cost: Cost) -> Proposal:
-    return Proposal(plan=plan, sources=tuple(dict.fromkeys(sources)), cost=cost)
+def _proposal(group: Sequence[_Candidate], costs: Costs) -> Proposal:
+    """The plan that all of these are, with its cost."""
+    plan = group[0].plan
+    return Proposal(
+        plan=plan,
+        sources=tuple(dict.fromkeys(one.source for one in group)),
+        cost=costs.of(plan, epochs=typical_epochs(plan, costs.recipe.epochs)),
+        baselines=tuple(dict.fromkeys(one.baseline for one in group if one.baseline)),
+        joins_late=any(one.joins_late for one in group),
+    )
 
 
 def _dominates(better: Proposal, worse: Proposal, scores: LayerScores) -> bool:

@@ -2,15 +2,15 @@
 
 Successive halving: all plans train on a small budget, the better ones on three times as much, and the best on all of
 it. A budget is a number of training rows and epochs with a complete schedule of its own, so that what is compared is
-always a finished model. The simple baselines stay in to the end, as what the choice is compared with. Full fine-tuning,
-the dearest, and the middle layers, which learn late, are in the last round whatever they would do in the others, and so
-do not run there.
+always a finished model. The simple baselines stay in to the end, as what the choice is compared with. Plans that join
+late (full fine-tuning, the most expensive, and the middle layers, which learn late) are in the last round whatever they
+would do in the others, and so do not run there.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from frostline.errors import TrialError
@@ -18,7 +18,7 @@ from frostline.plans.learning_rates import typical_epochs, typical_rate
 from frostline.progress import Progress, Step, silent
 from frostline.records import Plan, Recipe, TrialResult, TrialSpec
 from frostline.records.table import Cell, Table, table_of
-from frostline.search.proposals import Proposal
+from frostline.search.proposals import Proposal, baseline_names
 from frostline.tasks.metrics import METRICS, TaskMetric
 from frostline.training.shared_inputs import Workshop
 from frostline.trials.executors import Executor, Finished
@@ -155,9 +155,10 @@ def race(
             runners = [*_survivors(ranked, following.share), *late]
     if rounds.done and rounds.done[-1][0].rung.share < 1:
         rounds.notes.append("no plan was tried on the whole budget: the choice is among models that saw a part of it")
+    final = rounds.done[-1] if rounds.done else ()
     return Race(
         rungs=tuple(rounds.done),
-        baselines=_baselines(rounds.done[-1]) if rounds.done else {},
+        baselines={name: entry.spec.id for name, entry in _baselines(final).items()},
         failed=tuple(rounds.failed),
         notes=tuple(rounds.notes),
     )
@@ -306,35 +307,16 @@ def _survivors(ranked: Sequence[Entry], share: float) -> list[Proposal]:
     is_only_round = share == 1 and ranked[0].rung.number == 1
     count = 1 if is_only_round else _IN_FINAL if share == 1 else max(_IN_FINAL + 1, -(-len(ranked) // _KEPT))
     chosen = [entry.proposal for entry in ranked[:count]]
-    for kind in BASELINES.values():
-        found = [entry.proposal for entry in ranked if kind(entry.proposal)]
-        chosen += [one for one in found[:1] if one not in chosen]
+    for entry in _baselines(ranked).values():
+        if entry.proposal not in chosen:
+            chosen.append(entry.proposal)
     return chosen
 
 
-def _is_top_k(proposal: Proposal) -> bool:
-    return any(source.startswith("top-k") for source in proposal.sources)
-
-
-def _is_head_only(proposal: Proposal) -> bool:
-    return not proposal.plan.layers
-
-
-BASELINES: Mapping[str, Callable[[Proposal], bool]] = {
-    "full fine-tuning": lambda proposal: proposal.is_full,
-    "the last layers": _is_top_k,
-    "the middle layers": lambda proposal: proposal.is_middle,
-    "the head only": _is_head_only,
-}
-
-
-def _baselines(final: Sequence[Entry]) -> dict[str, str]:
-    found = {}
-    for name, is_kind in BASELINES.items():
-        entries = [entry for entry in final if is_kind(entry.proposal)]
-        if entries:
-            found[name] = entries[0].spec.id
-    return found
+def _baselines(ranked: Sequence[Entry]) -> dict[str, Entry]:
+    """The best entry of each kind of baseline."""
+    kinds = {name: [entry for entry in ranked if name in entry.proposal.baselines] for name in baseline_names()}
+    return {name: entries[0] for name, entries in kinds.items() if entries}
 
 
 def _price(proposal: Proposal) -> float:

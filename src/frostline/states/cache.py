@@ -40,11 +40,6 @@ FORMAT = 2
 DEFAULT_LIMIT = 32_000_000_000
 _STATES, _ABOUT = "states.bin", "about.json"
 _SPARE = 256 << 20  # bytes of disk that are always left free
-# What a configuration says that the states of lower layers do not depend on: an encoder cut higher up shares entries.
-_NOT_BELOW = {
-    "num_hidden_layers", "n_layers", "num_hidden_groups", "layer_types", "architectures", "_name_or_path", "dtype",
-    "id2label", "label2id", "problem_type", "transformers_version", "classifier_dropout", "classifier_pooling",
-}  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -272,7 +267,8 @@ def _key(states: FrozenStates) -> str:
     """A hash over everything that changes the states, except the number format they are kept in."""
     encoder, tokens = states.encoder, states.tokens
     digest = hashlib.sha256()
-    config = {name: value for name, value in encoder.config.to_dict().items() if name not in _NOT_BELOW}
+    unread = encoder.family.upper_keys
+    config = {key: value for key, value in encoder.config.to_dict().items() if key not in unread}
     about = [
         FORMAT, states.layer, states.first_only, config, encoder.order[: states.layer],
         (getattr(encoder.config, "layer_types", None) or [])[: states.layer],

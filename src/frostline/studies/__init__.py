@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from frostline.errors import OptionError
 from frostline.options import read_options
 from frostline.records import LayerScores, Plan, Recipe, TrialResult, TrialSpec
-from frostline.registry import Registry
+from frostline.registry import Registry, describe
 
 if TYPE_CHECKING:
     from frostline.charts import Figure, Results
@@ -247,18 +247,11 @@ def study(
     """Register a function that yields a study's points; its docstring is the study's description."""
 
     def register(function: Trials) -> Study:
-        question, _, about = inspect.cleandoc(function.__doc__ or "").partition("\n")
-        if not question:
-            raise ValueError(f"study {function.__name__}: needs a docstring")
-        options = {
-            option.name: option.default
-            for option in inspect.signature(function).parameters.values()
-            if option.kind is option.KEYWORD_ONLY
-        }
+        question, options = describe(function)
         made = Study(
             name=name or function.__name__,
             question=question,
-            about=about.strip(),
+            about=inspect.cleandoc(function.__doc__ or "")[len(question) :].strip(),
             paper=paper,
             tasks=tuple(tasks),
             seeds=seeds,

@@ -8,6 +8,7 @@ from typing import Literal, cast
 from torch import Tensor, nn
 
 from frostline.encoders.encoder import Encoder, unroll
+from frostline.encoders.families._family import Family
 from frostline.encoders.head_stack import HeadStack
 from frostline.encoders.heads import FamilyHead, HeadKind, MeanHead, make_head, make_mean_head
 from frostline.encoders.parameter_groups import find
@@ -147,7 +148,7 @@ def make_tunable(
         body = unroll(body)
     tunable = Tunable(body, made, plan, frozen_dropout=frozen_dropout)
     if dropout is not None:
-        set_dropout(tunable, dropout)
+        set_dropout(tunable, dropout, family=encoder.family)
     METHODS[plan.method].apply(tunable, plan.options, seed=seed)
     tunable.to(encoder.device)
     return tunable.eval()
@@ -177,13 +178,19 @@ def check_recipe(recipe: Recipe, encoder: Encoder) -> None:
         raise OptionError(f"precision bfloat16: transformers' {title} does not run in mixed precision; use float32")
 
 
-def set_dropout(module: nn.Module, probability: float) -> None:
-    """Give every dropout in the module this probability."""
+def set_dropout(module: nn.Module, probability: float, *, family: Family) -> None:
+    """Give every dropout in the module this probability.
+
+    Args:
+        module: an encoder's model or a head, or both in one.
+        probability: from 0 to 1.
+        family: names the probabilities that lie outside `nn.Dropout`.
+    """
     for part in module.modules():
-        if isinstance(part, nn.Dropout) or "dropout" in type(part).__name__.lower():
-            part.p = probability  # type: ignore[assignment]
-        for name in ("attention_dropout", "dropout", "out_drop"):
-            if isinstance(getattr(part, name, None), float):
+        if isinstance(part, nn.Dropout):
+            part.p = probability
+        for name in family.dropout_attributes:
+            if hasattr(part, name):
                 setattr(part, name, probability)
 
 

@@ -94,7 +94,7 @@ def test_dropout_is_on_in_training_only():
         ({"rank": -4}, "rank -4: must be 1 or more"),
         ({"alpha": 0}, "alpha 0: must be 1 or more"),
         ({"dropout": 1.0}, "dropout 1.0: must be at least 0 and below 1"),
-        ({"dropout": float("nan")}, "dropout nan: must be"),
+        ({"dropout": float("nan")}, "dropout nan must be finite"),
         ({"targets": "qery"}, "targets 'qery': unknown 'qery' (did you mean query?); known, joined by +: query, key"),
         ({"targets": "query+"}, "targets 'query+': unknown ''"),
         ({"targets": ""}, "targets '': unknown ''"),
@@ -110,6 +110,15 @@ def test_options_that_cannot_be_are_refused_in_one_line(options, message):
 def test_every_family_has_the_targets_that_are_accepted():
     for family in FAMILIES.names():
         METHODS["lora"].check({"targets": "+".join(FAMILIES[family].projections)})
+
+
+def test_a_target_that_only_another_family_has_is_refused_when_the_encoder_is_known(monkeypatch):
+    gated = {**FAMILIES["modernbert"].projections, "gate": "mlp.Wi"}
+    monkeypatch.setattr(type(FAMILIES["modernbert"]), "projections", gated)
+    METHODS["lora"].check({"targets": "query+gate"})
+    with pytest.raises(OptionError, match=r"method lora on BERT: targets 'query\+gate': unknown 'gate'"):
+        tuned("bert", "lora", targets="query+gate")
+    assert count(tuned("modernbert", "lora", targets="gate")) == count(tuned("modernbert", "lora", targets="up"))
 
 
 def test_peft_is_imported_only_where_it_is_needed():

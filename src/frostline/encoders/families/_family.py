@@ -27,6 +27,7 @@ class Family:
     title: str
     examples: str  # well-known encoders of this family, for the list of what is supported
     note: str = ""  # what a user of this family should know, in one line
+    colour: str | None = None  # of its encoders in figures; None for any that no other family has
 
     layers_path: str = "encoder.layer"
     embedding_paths: tuple[str, ...] = ("embeddings",)  # all that feeds the layers, shared parameters included
@@ -47,6 +48,17 @@ class Family:
     can_pack: bool = True  # whether layers run on unpadded tokens (see `parts`)
     takes_bfloat16: bool = True  # whether the stock code runs in mixed precision
     has_multiple_choice: bool = True  # whether transformers has a ForMultipleChoice class
+    has_token_types: bool = True  # whether its tokenizers tell the two texts of a pair apart by token_type_ids
+
+    # Where its configuration and its modules say something that others say elsewhere.
+    depth_keys: tuple[str, ...] = ("num_hidden_layers",)
+    head_dropout_keys: tuple[str, ...] = ("classifier_dropout", "hidden_dropout_prob")  # the first that is set counts
+    dropout_attributes: tuple[str, ...] = ()  # of modules: probabilities that are kept outside `nn.Dropout`
+    # What the states of lower layers do not depend on: encoders that differ only in these share cached states.
+    upper_keys: frozenset[str] = frozenset(
+        {"num_hidden_layers", "layer_types", "architectures", "_name_or_path", "dtype", "id2label", "label2id",
+         "problem_type", "transformers_version", "classifier_dropout"}
+    )  # fmt: skip
 
     # Structure ---------------------------------------------------------------------------------------------------
 

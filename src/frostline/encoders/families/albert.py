@@ -25,6 +25,7 @@ class Albert(Family):
     title = "ALBERT"
     examples = "albert-base-v2, albert-large-v2"
     note = "layers share parameters; each gets its own copy, and the model more parameters, where they must differ"
+    colour = "#cc79a7"
     layers_path = "encoder.albert_layer_groups"
     embedding_paths = ("embeddings", "encoder.embedding_hidden_mapping_in")
     projections = {
@@ -38,6 +39,7 @@ class Albert(Family):
     norms = {"attention": "attention.LayerNorm", "output": "full_layer_layer_norm"}
     ends = {"attention": "attention.output_dropout", "output": "ffn_output"}
     attention_path = "attention"
+    upper_keys = Family.upper_keys | {"num_hidden_groups"}
 
     def check(self, config: Config) -> str | None:
         """Groups of several layers would make 'layer' ambiguous; no public ALBERT has them."""

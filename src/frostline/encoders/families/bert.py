@@ -12,6 +12,7 @@ class Bert(Family):
     name = "bert"
     title = "BERT"
     examples = "bert-base-uncased, bert-large-cased, MiniLM, all-MiniLM-L6-v2, bge-small-en-v1.5"
+    colour = "#0072b2"
 
 
 FAMILIES.add("bert", Bert())

@@ -17,6 +17,7 @@ class DistilBert(Family):
     name = "distilbert"
     title = "DistilBERT"
     examples = "distilbert-base-uncased, distilbert-base-multilingual-cased"
+    colour = "#56b4e9"
     layers_path = "transformer.layer"
     pooler_path = None
     projections = {
@@ -30,6 +31,10 @@ class DistilBert(Family):
     norms = {"attention": "sa_layer_norm", "output": "output_layer_norm"}
     ends = {"attention": "attention.out_lin", "output": "ffn.dropout"}
     attention_path = "attention"
+    has_token_types = False
+    depth_keys = ("n_layers", "num_hidden_layers")
+    head_dropout_keys = ("seq_classif_dropout",)
+    upper_keys = Family.upper_keys | {"n_layers"}
 
     def check(self, config: Config) -> str | None:
         """DistilBERT cannot be a decoder."""

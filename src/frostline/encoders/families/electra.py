@@ -16,6 +16,7 @@ class Electra(Family):
     name = "electra"
     title = "ELECTRA"
     examples = "google/electra-small-discriminator, google/electra-base-discriminator"
+    colour = "#009e73"
     embedding_paths = ("embeddings", "embeddings_project")
     pooler_path = None
 

@@ -24,6 +24,7 @@ class ModernBert(Family):
     title = "ModernBERT"
     examples = "answerdotai/ModernBERT-base, answerdotai/ModernBERT-large"
     note = "a head below the last layer reads through the final norm"
+    colour = "#5b4a9e"
     layers_path = "layers"
     final_norm_path = "final_norm"
     pooler_path = None
@@ -39,6 +40,9 @@ class ModernBert(Family):
     norms = {"attention": "attn_norm", "output": "mlp_norm"}
     ends = {"attention": "attn.out_drop", "output": "mlp.Wo"}
     attention_path = "attn"
+    has_token_types = False
+    dropout_attributes = ("attention_dropout",)
+    upper_keys = Family.upper_keys | {"classifier_pooling"}
 
     def check(self, config: Config) -> str | None:
         """ModernBERT cannot be a decoder."""

@@ -27,6 +27,7 @@ class MpNet(Family):
     name = "mpnet"
     title = "MPNet"
     examples = "microsoft/mpnet-base, all-mpnet-base-v2"
+    colour = "#e69f00"
     embedding_paths = ("embeddings", "encoder.relative_attention_bias")
     projections = {
         "query": "attention.attn.q",
@@ -39,6 +40,7 @@ class MpNet(Family):
     norms = {"attention": "attention.LayerNorm", "output": "output.LayerNorm"}
     ends = {"attention": "attention.dropout", "output": "output.dropout"}
     attention_path = "attention.attn"
+    has_token_types = False
 
     def check(self, config: Config) -> str | None:
         """MPNet cannot be a decoder."""

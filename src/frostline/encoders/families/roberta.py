@@ -14,6 +14,8 @@ class Roberta(Family):
     name = "roberta"
     title = "RoBERTa"
     examples = "roberta-base, roberta-large, distilroberta-base, granite-embedding-30m-english"
+    colour = "#d55e00"
+    has_token_types = False
 
     def check(self, config: Config) -> str | None:
         """Positions are counted from the padding token, so there must be one."""

@@ -12,6 +12,7 @@ class XlmRoberta(Roberta):
     name = "xlm-roberta"
     title = "XLM-RoBERTa"
     examples = "xlm-roberta-base, xlm-roberta-large, multilingual-e5-base"
+    colour = "#8c2d04"
 
 
 FAMILIES.add("xlm-roberta", XlmRoberta())

@@ -6,13 +6,13 @@ the method. Its keyword arguments are the options that a user can set, with thei
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from frostline.errors import OptionError, did_you_mean
-from frostline.registry import Registry
+from frostline.errors import OptionError
+from frostline.options import read_options
+from frostline.registry import Registry, describe
 
 if TYPE_CHECKING:
     from torch import nn
@@ -34,6 +34,7 @@ class Method:
         summary: what it does, in one line.
         learning_rate: what it trains well with, if no rate is asked for.
         is_stock: whether the result is a stock Hugging Face model.
+        adds_parameters: whether what trains in a layer is new, beside weights that stay frozen.
         defaults: its options and what they are unless set.
         function: makes parameters trainable.
         fold: puts what was added into the plain weights, where that is possible.
@@ -44,6 +45,7 @@ class Method:
     summary: str
     learning_rate: float
     is_stock: bool
+    adds_parameters: bool
     defaults: Mapping[str, Value]
     function: Apply
     fold: Fold | None
@@ -51,17 +53,7 @@ class Method:
 
     def check(self, options: Mapping[str, Value]) -> dict[str, Value]:
         """All options with their values, refusing unknown ones and values that cannot be."""
-        for name, value in options.items():
-            if name not in self.defaults:
-                known = ", ".join(self.defaults) or "none"
-                near = did_you_mean(name, self.defaults)
-                raise OptionError(f"method {self.name}: unknown option {name!r}{near}; known: {known}")
-            wanted = type(self.defaults[name])
-            fits = isinstance(value, int | float) if wanted is float else isinstance(value, wanted)
-            if not fits or isinstance(value, bool):
-                kind = {int: "a whole number", float: "a number", str: "a word"}[wanted]
-                raise OptionError(f"method {self.name}: {name} {value!r} must be {kind}")
-        values = {**self.defaults, **options}
+        values = read_options(f"method {self.name}", self.defaults, options)
         if self.validate is not None and (reason := self.validate(values)):
             raise OptionError(f"method {self.name}: {reason}")
         return values
@@ -78,6 +70,7 @@ def method(
     *,
     learning_rate: float,
     is_stock: bool,
+    adds_parameters: bool = False,
     name: str | None = None,
     fold: Fold | None = None,
     validate: Validate | None = None,
@@ -85,15 +78,7 @@ def method(
     """Register a function of a `Tunable`, a seed and options as a method; its docstring's first line explains it."""
 
     def register(function: Apply) -> Apply:
-        summary = (function.__doc__ or "").strip().split("\n")[0]
-        if not summary:
-            raise ValueError(f"method {function.__name__!r} has no docstring to explain it")
-        parameters = inspect.signature(function).parameters
-        defaults: dict[str, Any] = {
-            option: parameter.default
-            for option, parameter in parameters.items()
-            if parameter.kind is parameter.KEYWORD_ONLY and option != "seed"
-        }
+        summary, defaults = describe(function, skip=["seed"])
         known = name or function.__name__
         METHODS.add(
             known,
@@ -102,6 +87,7 @@ def method(
                 summary=summary,
                 learning_rate=learning_rate,
                 is_stock=is_stock,
+                adds_parameters=adds_parameters,
                 defaults=defaults,
                 function=function,
                 fold=fold,

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from frostline.training.model import Tunable
 
 
-@method(learning_rate=3e-4, is_stock=False, validate=check_bottleneck)
+@method(learning_rate=3e-4, is_stock=False, adds_parameters=True, validate=check_bottleneck)
 def houlsby(tunable: Tunable, *, seed: int, bottleneck: int = 256) -> None:
     """Two adapters in each chosen layer train, after attention and after the feed-forward part, and its norms.
 

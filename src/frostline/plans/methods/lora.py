@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from frostline.encoders.families._family import Family
-from frostline.errors import did_you_mean
+from frostline.encoders.families import FAMILIES
+from frostline.errors import OptionError, did_you_mean
 from frostline.plans.methods import chosen_layers, method
 
 if TYPE_CHECKING:
@@ -36,15 +36,20 @@ def _check(options: Mapping[str, Any]) -> str | None:
             return f"{name} {options[name]}: must be 1 or more"
     if not 0 <= options["dropout"] < 1:
         return f"dropout {options['dropout']}: must be at least 0 and below 1"
-    known = (*Family.projections, "all")
-    for word in _words(options["targets"]):
+    # Which of them an encoder has is known only once there is one.
+    return _check_targets(options["targets"], dict.fromkeys(n for _, one in FAMILIES.items() for n in one.projections))
+
+
+def _check_targets(targets: str, projections: Iterable[str]) -> str | None:
+    known = (*projections, "all")
+    for word in _words(targets):
         if word not in known:
             near = did_you_mean(word, known)
-            return f"targets {options['targets']!r}: unknown {word!r}{near}; known, joined by +: {', '.join(known)}"
+            return f"targets {targets!r}: unknown {word!r}{near}; known, joined by +: {', '.join(known)}"
     return None
 
 
-@method(learning_rate=5e-4, is_stock=True, fold=fold_lora, validate=_check)
+@method(learning_rate=5e-4, is_stock=True, adds_parameters=True, fold=fold_lora, validate=_check)
 def lora(
     tunable: Tunable,
     *,
@@ -74,7 +79,10 @@ def lora(
 
 def _module_names(tunable: Tunable, targets: str) -> list[str]:
     """The targeted modules of the chosen layers, by their full names in the model, each once."""
-    projections = tunable.encoder.family.projections
+    family = tunable.encoder.family
+    projections = family.projections
+    if reason := _check_targets(targets, projections):
+        raise OptionError(f"method lora on {family.title}: {reason}")
     words = list(projections) if "all" in _words(targets) else _words(targets)
     paths = dict.fromkeys(projections[word] for word in words)
     names = {id(module): name for name, module in tunable.model.named_modules()}

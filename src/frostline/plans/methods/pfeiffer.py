@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from frostline.training.model import Tunable
 
 
-@method(learning_rate=3e-4, is_stock=False, validate=check_bottleneck)
+@method(learning_rate=3e-4, is_stock=False, adds_parameters=True, validate=check_bottleneck)
 def pfeiffer(tunable: Tunable, *, seed: int, bottleneck: int = 256) -> None:
     """One adapter in each chosen layer trains, after the feed-forward part; everything else is frozen.
 

@@ -32,7 +32,7 @@ def _check(options: Mapping[str, Any]) -> str | None:
     return f"length {length}: must be 1 or more" if length < 1 else None
 
 
-@method(learning_rate=1e-2, is_stock=False, validate=_check)
+@method(learning_rate=1e-2, is_stock=False, adds_parameters=True, validate=_check)
 def prefix(tunable: Tunable, *, seed: int, length: int = 16) -> None:
     """A few keys and values that every token can attend to train in each chosen layer; the layer is frozen.
 

@@ -5,18 +5,18 @@ A strategy is a function; its keyword arguments are the options that a user can 
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from frostline.errors import OptionError
 from frostline.options import read_options
 from frostline.records import LayerScores, Plan
-from frostline.registry import Registry
+from frostline.registry import Registry, describe
 
 Value = int | bool | str
 Proposed = Callable[[int], Sequence[Mapping[str, "Value"]]]
+Joins = Literal["first", "last"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +30,10 @@ class Strategy:
         defaults: its options and what they are unless set.
         function: from depth, scores, seed and options to a plan.
         proposed: the options with which it takes part in a race, for a depth; none for controls.
+        needs: layer scores that it reads besides the one that its option `score` names.
+        fallback: the score that its proposals read where a task does not have the one that `score` names, if any.
+        baseline: what a race compares its choice with, if the strategy stands for that, as in 'the last layers'.
+        joins: the round of a race in which its plans start: 'last' for what is expensive or learns late.
     """
 
     name: str
@@ -38,11 +42,15 @@ class Strategy:
     defaults: Mapping[str, Value]
     function: Callable[..., Plan]
     proposed: Proposed
+    needs: tuple[str, ...] = ()
+    fallback: str | None = None
+    baseline: str | None = None
+    joins: Joins = "first"
 
     def scores(self, options: Mapping[str, Any] | None = None) -> tuple[str, ...]:
         """The layer scores that it needs with these options."""
         values = self.check(options or {})
-        return (str(values["score"]),) if "score" in values else ()
+        return (*([str(values["score"])] if "score" in values else []), *self.needs)
 
     def plan(
         self, depth: int, scores: LayerScores | None = None, options: Mapping[str, Any] | None = None, *, seed: int = 0
@@ -55,9 +63,9 @@ class Strategy:
             options: values, or words as a command line gives them.
             seed: of strategies that draw.
         """
-        values = self.check(options or {})
-        if self.scores(options) and scores is None:
-            raise OptionError(f"strategy {self.name}: needs the layer score {values['score']}")
+        values, needed = self.check(options or {}), self.scores(options)
+        if needed and scores is None:
+            raise OptionError(f"strategy {self.name}: needs the layer score {' and '.join(needed)}")
         return self.function(depth, scores, seed=seed, **values)
 
     def check(self, options: Mapping[str, Any]) -> dict[str, Value]:
@@ -87,25 +95,36 @@ def as_control(depth: int) -> Sequence[Mapping[str, Value]]:
 
 
 def strategy(
-    *, paper: str, name: str, proposed: Proposed = _as_it_is
+    *,
+    paper: str,
+    name: str,
+    proposed: Proposed = _as_it_is,
+    needs: Sequence[str] = (),
+    fallback: str | None = None,
+    baseline: str | None = None,
+    joins: Joins = "first",
 ) -> Callable[[Callable[..., Plan]], Callable[..., Plan]]:
     """Register a function of depth, scores, a seed and options as a strategy; its docstring's first line explains it.
 
-    One that needs a layer score has an option `score` with the score's name as its default. `proposed` says with which
-    options it takes part in a race.
+    One that follows a layer score has an option `score` with the score's name as its default; `needs` names scores that
+    it reads besides. The other arguments are those of `Strategy`.
     """
 
     def register(function: Callable[..., Plan]) -> Callable[..., Plan]:
-        summary = (function.__doc__ or "").strip().split("\n")[0]
-        if not summary:
-            raise ValueError(f"strategy {name!r} has no docstring to explain it")
-        defaults = {
-            option: parameter.default
-            for option, parameter in inspect.signature(function).parameters.items()
-            if parameter.kind is parameter.KEYWORD_ONLY and option != "seed"
-        }
+        summary, defaults = describe(function, skip=["seed"])
+        if fallback is not None and "score" not in defaults:
+            raise ValueError(f"strategy {name!r} has a fallback but no option 'score' that it could stand in for")
         entry = Strategy(
-            name=name, summary=summary, paper=paper, defaults=defaults, function=function, proposed=proposed
+            name=name,
+            summary=summary,
+            paper=paper,
+            defaults=defaults,
+            function=function,
+            proposed=proposed,
+            needs=tuple(needs),
+            fallback=fallback,
+            baseline=baseline,
+            joins=joins,
         )
         STRATEGIES.add(name, entry)
         return function

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from frostline.plans.strategies import chosen, strategy
+from frostline.plans.strategies import Value, chosen, strategy
 from frostline.records import LayerScores, Plan
 
 
-@strategy(paper="1, baseline", name="middle", proposed=lambda depth: [{"layers": min(2, depth)}])
+def _two(depth: int) -> list[dict[str, Value]]:
+    """Two layers, where those are not all."""
+    return [{"layers": 2}] if depth > 2 else []
+
+
+@strategy(paper="1, baseline", name="middle", proposed=_two, baseline="the middle layers", joins="last")
 def middle(depth: int, scores: LayerScores | None, *, seed: int, layers: int = 3, keep_top: bool = True) -> Plan:
     """Tune the middle layer and the ones just below it, whatever the scores say."""
     centre = depth // 2 + 1 if depth > 1 else 1  # 13 of 24, as in the paper

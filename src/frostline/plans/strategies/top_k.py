@@ -6,7 +6,7 @@ from frostline.plans.strategies import chosen, strategy, up_to_three
 from frostline.records import LayerScores, Plan
 
 
-@strategy(paper="1 and 2, baseline", name="top-k", proposed=up_to_three)
+@strategy(paper="1 and 2, baseline", name="top-k", proposed=up_to_three, baseline="the last layers")
 def top_k(depth: int, scores: LayerScores | None, *, seed: int, k: int = 3) -> Plan:
     """Tune the last k layers."""
     count = chosen(k, depth, "top-k")

@@ -7,7 +7,6 @@ an uncertainty of their own kind. Either way the decorator registers them with w
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import wraps
@@ -15,7 +14,7 @@ from typing import Any, Literal, TypeVar
 
 from torch import Tensor
 
-from frostline.registry import Registry
+from frostline.registry import Registry, describe
 from frostline.scoring.score_inputs import Evidence
 from frostline.scoring.uncertainty import Estimate, jackknife
 from frostline.states.moments import ClassMoments
@@ -42,6 +41,7 @@ class Score:
         needs: classes, any labels (also numbers to predict), or nothing.
         pooling: the pooling that it is defined on, or None for whichever is asked for.
         balanced: whether it is defined on a class-balanced sample.
+        is_probe: whether it says how well a trained probe does, so that other scores are compared with it.
         summary: what it says, in one line.
         estimate: from evidence, and whether an uncertainty is wanted, to an estimate.
         from_moments: the same values from sums over texts of any number, or None where that is not possible.
@@ -54,6 +54,7 @@ class Score:
     needs: Needs
     pooling: Pooling | None
     balanced: bool
+    is_probe: bool
     summary: str
     estimate: FittedFunction
     from_moments: MomentsFunction | None
@@ -71,6 +72,7 @@ def layer_score(
     name: str | None = None,
     pooling: Pooling | None = None,
     balanced: bool = False,
+    is_probe: bool = False,
     from_moments: MomentsFunction | None = None,
     fitted: bool = False,
 ) -> Callable[[F], F]:
@@ -82,9 +84,7 @@ def layer_score(
     """
 
     def register(function: F) -> F:
-        summary = (function.__doc__ or "").strip().split("\n")[0]
-        if not summary:
-            raise ValueError(f"layer score {function.__name__!r} has no docstring to explain it")
+        summary, options = describe(function, skip=["uncertainty"])
         score = Score(
             name=name or function.__name__,
             better=better,
@@ -92,21 +92,16 @@ def layer_score(
             needs=needs,
             pooling=pooling,
             balanced=balanced,
+            is_probe=is_probe,
             summary=summary,
             estimate=_in_order(function if fitted else _leaving_out_blocks(function, pooling)),
             from_moments=from_moments,
-            defaults=_options_of(function) if fitted else {},
+            defaults=options if fitted else {},
         )
         LAYER_SCORES.add(score.name, score)
         return function
 
     return register
-
-
-def _options_of(function: FittedFunction) -> dict[str, Any]:
-    """The keywords of a function with their defaults, but the one that all have."""
-    keywords = inspect.signature(function).parameters.values()
-    return {one.name: one.default for one in keywords if one.kind is one.KEYWORD_ONLY and one.name != "uncertainty"}
 
 
 def _in_order(function: FittedFunction) -> FittedFunction:

@@ -13,7 +13,15 @@ from frostline.scoring.scores import layer_score
 from frostline.scoring.uncertainty import Estimate
 
 
-@layer_score(fitted=True, better="high", paper="3, section 3", needs="labels", name="probe.linear.paper", pooling="all")
+@layer_score(
+    fitted=True,
+    better="high",
+    paper="3, section 3",
+    needs="labels",
+    is_probe=True,
+    name="probe.linear.paper",
+    pooling="all",
+)
 def probe_linear_paper(
     evidence: Evidence,
     *,

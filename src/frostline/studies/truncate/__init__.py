@@ -128,7 +128,7 @@ def _make_heads(encoder: Encoder, task: Task, recipe: Recipe) -> HeadStack:
     for layer in range(1, encoder.depth + 1):
         head = choose_head(bare, recipe.head, outputs=outputs, kind=task.kind, layer=layer, seed=recipe.seed)
         if recipe.dropout is not None:
-            set_dropout(head, recipe.dropout)
+            set_dropout(head, recipe.dropout, family=encoder.family)
         heads.append(head)
     return HeadStack(heads)
 
