@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -11,6 +9,7 @@ from typing import Any, Literal
 from frostline.records._plain import plain
 from frostline.records.plan import Plan
 from frostline.records.recipe import Recipe
+from frostline.records.trial_id import trial_id
 
 DISK_IS_FULL = "the disk is full"  # the reason of a trial that could not be run for that
 
@@ -41,19 +40,8 @@ class TrialSpec:
 
     @property
     def id(self) -> str:
-        """A hash of all that the result depends on; names and reasons are left out."""
-        more = {"kind": self.kind, "surgery": plain(self.surgery), "options": plain(self.options)}
-        said = [
-            self.encoder["revision"],
-            self.task["fingerprint"],
-            self.task["metrics"],
-            self.plan.identity(),
-            self.recipe.to_json(),
-            self.train_rows,
-            # Plain tuning keeps the ids that it had when trials were nothing else.
-            *([] if more == {"kind": "tune", "surgery": {}, "options": {}} else [more]),
-        ]
-        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:16]
+        """A hash of everything that the result depends on; names and reasons are left out."""
+        return trial_id(self)
 
     def to_json(self) -> dict[str, Any]:
         """The specification as plain JSON values."""

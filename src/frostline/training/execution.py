@@ -24,6 +24,7 @@ from frostline.plans.methods import METHODS
 from frostline.plans.parsing import check_words, read_plan
 from frostline.prediction.export import save
 from frostline.records import LayerScores, Plan, Recipe
+from frostline.records.trial_id import canonical_plan, canonical_recipe
 from frostline.tasks import Task, load_task
 from frostline.tasks.metrics import METRICS
 from frostline.training.checkpoints import Checkpoints
@@ -290,8 +291,8 @@ def _checkpoints(encoder: Encoder, task: Task, plan: Plan, recipe: Recipe, setti
     said = [
         encoder.revision,
         task.fingerprint,
-        plan.identity(),
-        recipe.to_json(),
+        canonical_plan(plan),
+        canonical_recipe(recipe),
         sorted(settings.new_layers),
         settings.train_rows,
         task.metrics,
