@@ -18,6 +18,7 @@ from frostline.studies._engine.folder import agree, check_folder, claimed
 from frostline.studies._engine.run import Progress, StudyRun
 from frostline.studies._engine.run import Studied as Studied
 from frostline.tasks import Task, load_task, sample
+from frostline.tasks.columns import guesses_in_words
 from frostline.training.shared_inputs import Report
 from frostline.trials.context import Bench, Materials
 from frostline.trials.executors import Executor, Here, Processes
@@ -101,9 +102,8 @@ def study(
     loaded_tasks = [_task(one, protocol=protocol, columns=named, data_dir=data_dir, quick=quick) for one in wanted]
     _refuse_twins([task.name for task in loaded_tasks], "task")
     for task in loaded_tasks:
-        for note in task.notes:
-            if "guessed" in note:
-                tell(f"{task.name}: {note}")
+        if task.guessed_columns:
+            tell(f"{task.name}: {guesses_in_words(task.guessed_columns)}")
     loaded = [one if isinstance(one, Encoder) else load_encoder(one, device=device) for one in encoders]
     for names in ([encoder.revision for encoder in loaded], [encoder.name for encoder in loaded]):
         _refuse_twins(names, "encoder")  # tables tell them apart by their names

@@ -76,6 +76,7 @@ class LayerScores:
     scores: Mapping[str, LayerScore]
     similarity: Mapping[str, tuple[tuple[float | None, ...], ...]] = field(default_factory=dict)
     agreement: tuple[Mapping[str, Any], ...] = ()
+    left_out: Mapping[str, str] = field(default_factory=dict)  # why scores could not be had, by name
     notes: tuple[str, ...] = ()
     seconds: Mapping[str, float] = field(default_factory=dict)
 
@@ -103,6 +104,7 @@ class LayerScores:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> LayerScores:
         """The measurement that `to_json` wrote."""
+        data = {"left_out": {}, **data}  # measurements were written without it at first
         known = {key: data[key] for key in cls.__dataclass_fields__}
         known["scores"] = {name: LayerScore.from_json(name, score) for name, score in data["scores"].items()}
         known["similarity"] = {

@@ -22,7 +22,7 @@ from frostline.scoring.score_inputs import Evidence
 from frostline.scoring.scores import Score
 from frostline.scoring.selection import Rows, choose_scores, draw_rows, options_in_words, rows_of, with_options
 from frostline.scoring.streaming import stream_scores
-from frostline.scoring.to_records import Matrix, notes_on, numbers, record, similarity_matrices
+from frostline.scoring.to_records import Matrix, left_out_in_words, notes_on, numbers, record, similarity_matrices
 from frostline.scoring.uncertainty import Estimate
 from frostline.states.pooled import Pooling, pooled_states
 from frostline.tasks import Split, Task, load_task
@@ -84,8 +84,8 @@ def measure(
         if null not in NULLS:
             raise OptionError(f"null {null!r}: must be one of {', '.join(NULLS)}")
     task = task if isinstance(task, Task) else load_task("movies" if task is None else task, seed=seed)
-    chosen, notes = choose_scores(scores, task, stream=stream)
-    chosen, notes = with_options(chosen, options or {}), [*notes, *options_in_words(options or {})]
+    chosen, left_out = choose_scores(scores, task, stream=stream)
+    chosen = with_options(chosen, options or {})
     encoder = encoder if isinstance(encoder, Encoder) else load_encoder(encoder)
     split = draw_rows(rows_of(task, rows), examples, seed=seed)
     if task.kind != "regression" and len(set(split.labels)) < 2:
@@ -111,8 +111,8 @@ def measure(
         passed = time.perf_counter()
         evidence = _evidence(encoder, task, split, tokens, states, pooling=pooling, seed=seed)
         may_fail = isinstance(scores, str) if needs_all is None else not needs_all
-        found, more = _score_all(chosen, evidence, nulls, uncertainty=uncertainty, may_fail=may_fail, tell=tell)
-        notes, truncated = [*notes, *more], tokens.truncated
+        found, failed = _score_all(chosen, evidence, nulls, uncertainty=uncertainty, may_fail=may_fail, tell=tell)
+        left_out, truncated = {**left_out, **failed}, tokens.truncated
         matrices = similarity_matrices(evidence) if similarity else {}
     limit = encoder.default_length if max_length is None else max_length
     return LayerScores(
@@ -139,7 +139,13 @@ def measure(
         scores=found,
         similarity=matrices,
         agreement=tuple(one.to_json() for one in agreements({name: one.values for name, one in found.items()})),
-        notes=(*task.notes, *notes, *notes_on(encoder, task, split, rows, truncated, limit, found)),
+        left_out=left_out,
+        notes=(
+            *task.notes,
+            *left_out_in_words(left_out),
+            *options_in_words(options or {}),
+            *notes_on(encoder, task, split, rows, truncated, limit, found),
+        ),
         seconds={"states": round(passed - started, 3), "scores": round(time.perf_counter() - passed, 3)},
     )
 
@@ -178,10 +184,10 @@ def _score_all(
     uncertainty: bool,
     may_fail: bool,
     tell: Progress,
-) -> tuple[dict[str, LayerScore], list[str]]:
-    """The scores, and a note for each that these rows do not allow, where `may_fail` (they were not asked for)."""
+) -> tuple[dict[str, LayerScore], dict[str, str]]:
+    """The scores, and why these rows do not allow others, where `may_fail` (they were not asked for)."""
     found: dict[str, LayerScore] = {}
-    notes = []
+    failed: dict[str, str] = {}
     for number, score in enumerate(chosen):
         tell(f"scoring: {score.name}", number, len(chosen))
         started = time.perf_counter()
@@ -190,7 +196,7 @@ def _score_all(
         except MeasureError as error:
             if not may_fail:
                 raise
-            notes.append(f"{score.name} left out: {error}")
+            failed[score.name] = str(error)
             continue
         found[score.name] = record(score, estimate, seed=evidence.seed, seconds=time.perf_counter() - started)
     for null in nulls:
@@ -200,7 +206,7 @@ def _score_all(
             tell(f"chance: {null}, {score.name}", number, len(found))
             values = numbers(_estimate(score, chance, uncertainty=False).values)
             found[score.name] = replace(found[score.name], nulls={**found[score.name].nulls, null: values})
-    return found, notes
+    return found, failed
 
 
 def _estimate(score: Score, evidence: Evidence, *, uncertainty: bool) -> Estimate:

@@ -25,11 +25,7 @@ def read_tables(folder: Path) -> list[Table]:
         found = json.loads(place.read_text(encoding="utf-8"))
         if not isinstance(found, list):
             raise ValueError("it is no list of tables")
-        return [
-            Table(name=one["name"], title=one["title"], columns=tuple(one["columns"]),
-                  rows=tuple(tuple(row) for row in one["rows"]), notes=tuple(one["notes"]))
-            for one in found
-        ]  # fmt: skip
+        return [Table.from_json(one) for one in found]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(
             f"{place}: is damaged ({error}); move it away, and run the study again to write it anew"

@@ -22,7 +22,7 @@ from frostline.states.pooled import Pooling
 from frostline.studies import STUDIES, Ask, Measured, Point, Study
 from frostline.studies._engine.results import PROGRESS, STORE
 from frostline.studies._engine.results import TABLES as TABLES_FILE
-from frostline.studies._tables import is_optimistic, notes_on_all
+from frostline.studies._tables import notes_on_all
 from frostline.tasks import Task
 from frostline.training.execution import use_threads
 from frostline.training.shared_inputs import Report, Workshop
@@ -94,7 +94,7 @@ class StudyRun:
             "options": dict(self.options),
             "recipe": self.recipe.to_json(),
             "given": sorted(self.given & self.study.varies),
-            "protocol": "paper" if any(map(is_optimistic, self.tasks)) else "held-out",
+            "protocol": "paper" if any(task.protocol == "paper" for task in self.tasks) else "held-out",
             "device": self.device,
         }
 
