@@ -23,7 +23,7 @@ from frostline.plans.learning_rates import paper_rates
 from frostline.plans.methods import METHODS
 from frostline.plans.parsing import check_words, read_plan
 from frostline.prediction.export import save
-from frostline.records import LayerScores, Plan, Recipe
+from frostline.records import BaseEncoder, LayerScores, Plan, Recipe
 from frostline.records.trial_id import canonical_plan, canonical_recipe
 from frostline.tasks import Task, load_task
 from frostline.tasks.metrics import METRICS
@@ -214,14 +214,16 @@ def tunable_for(workshop: Workshop, plan: Plan, recipe: Recipe) -> Tunable:
     )
 
 
-def base_of(encoder: Encoder) -> dict[str, Any]:
+def base_of(encoder: Encoder) -> BaseEncoder:
     """What is recorded of the encoder that a model is tuned from."""
-    return {
-        "name": encoder.name,
-        "revision": encoder.revision,
-        "folder": None if encoder.folder is None else str(encoder.folder.absolute()),
-        "layers": encoder.depth,
-    }
+    return BaseEncoder(
+        name=encoder.name,
+        revision=encoder.revision,
+        layers=encoder.depth,
+        origin=encoder.origin,
+        folder=None if encoder.folder is None else str(encoder.folder.absolute()),
+        is_changed=encoder.is_changed,
+    )
 
 
 def _notes(encoder: Encoder, tunable: Tunable) -> list[str]:
