@@ -487,8 +487,8 @@ def test_trials_are_exported_whole(finished, tmp_path, suffix):
         assert (row["seed"], row["batch"], row["threads"]) == (point["seed"], 16, 1)
         assert row["protocol"] == "held-out"
         assert (row["revision"], row["fingerprint"]) == (
-            point.spec.encoder["revision"],
-            point.spec.task["fingerprint"],
+            point.spec.encoder.revision,
+            point.spec.task.fingerprint,
         )
         assert json.loads(row["versions"]) == point.result.versions
 

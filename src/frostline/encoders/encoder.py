@@ -22,7 +22,7 @@ from frostline.errors import EncoderError, OptionError
 from frostline.kernels import packed_layer as packed
 from frostline.kernels.batch_layout import Layout
 from frostline.kernels.dropout import Noise
-from frostline.records import Origin
+from frostline.records import EncoderRef, Origin
 
 if TYPE_CHECKING:
     from frostline.encoders.families._family import Config, Family, Model
@@ -79,6 +79,11 @@ class Encoder:
     def config(self) -> Config:
         """Hugging Face's configuration."""
         return self.model.config
+
+    @property
+    def ref(self) -> EncoderRef:
+        """How trials name it."""
+        return EncoderRef(name=self.name, revision=self.revision)
 
     @property
     def depth(self) -> int:

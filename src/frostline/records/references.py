@@ -2,10 +2,58 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 Origin = Literal["hub", "folder", "demo", "memory"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderRef:
+    """An encoder that a trial starts from.
+
+    Args:
+        name: how results call it.
+        revision: what identifies its weights.
+    """
+
+    name: str
+    revision: str
+
+    def to_json(self) -> dict[str, Any]:
+        """The reference as plain JSON values."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> EncoderRef:
+        """The reference that `to_json` wrote."""
+        return cls(**data)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskRef:
+    """A task that a trial is about.
+
+    Args:
+        name: how results call it.
+        fingerprint: what identifies its rows.
+        metrics: what it is judged by; the first one decides, which epoch is kept too.
+    """
+
+    name: str
+    fingerprint: str
+    metrics: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The reference as plain JSON values."""
+        return {**asdict(self), "metrics": list(self.metrics)}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> TaskRef:
+        """The reference that `to_json` wrote; the first stores have the metrics in one word, with commas between."""
+        metrics = data["metrics"]
+        return cls(**{**data, "metrics": tuple(metrics.split(",") if isinstance(metrics, str) else metrics)})
 
 
 @dataclass(frozen=True, kw_only=True)

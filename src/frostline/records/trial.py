@@ -9,6 +9,7 @@ from typing import Any, Literal
 from frostline.records._plain import plain
 from frostline.records.plan import Plan
 from frostline.records.recipe import Recipe
+from frostline.records.references import EncoderRef, TaskRef
 from frostline.records.trial_id import trial_id
 
 DISK_IS_FULL = "the disk is full"  # the reason of a trial that could not be run for that
@@ -19,8 +20,8 @@ class TrialSpec:
     """One trial: everything that its result depends on.
 
     Args:
-        encoder: name and revision.
-        task: name, fingerprint and metrics: these choose the epoch that is kept, and are what is recorded.
+        encoder: that it starts from.
+        task: that it is about, and the metrics that choose the epoch that is kept.
         plan: what trains.
         recipe: how, with threads and seed.
         train_rows: how many training rows are learnt from; None for all.
@@ -29,8 +30,8 @@ class TrialSpec:
         options: of the kind.
     """
 
-    encoder: Mapping[str, str]
-    task: Mapping[str, str]
+    encoder: EncoderRef
+    task: TaskRef
     plan: Plan
     recipe: Recipe
     train_rows: int | None = None
@@ -46,8 +47,8 @@ class TrialSpec:
     def to_json(self) -> dict[str, Any]:
         """The specification as plain JSON values."""
         return {
-            "encoder": dict(self.encoder),
-            "task": dict(self.task),
+            "encoder": self.encoder.to_json(),
+            "task": self.task.to_json(),
             "plan": self.plan.to_json(),
             "recipe": self.recipe.to_json(),
             "train_rows": self.train_rows,
@@ -59,8 +60,13 @@ class TrialSpec:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> TrialSpec:
         """The specification that `to_json` wrote."""
-        made = {**data, "plan": Plan.from_json(data["plan"]), "recipe": Recipe.from_json(data["recipe"])}
-        return cls(**made)
+        made = {
+            "encoder": EncoderRef.from_json(data["encoder"]),
+            "task": TaskRef.from_json(data["task"]),
+            "plan": Plan.from_json(data["plan"]),
+            "recipe": Recipe.from_json(data["recipe"]),
+        }
+        return cls(**{**data, **made})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -54,9 +54,9 @@ def _canonical_trial(spec: TrialSpec) -> list[Any]:
     more = {name: plain(getattr(spec, name)) for name in _PLAIN_TUNING}
     more |= _later(spec, TRIAL_FIELDS, LATER_TRIAL_FIELDS)
     return [
-        spec.encoder["revision"],
-        spec.task["fingerprint"],
-        spec.task["metrics"],
+        spec.encoder.revision,
+        spec.task.fingerprint,
+        ",".join(spec.task.metrics),
         canonical_plan(spec.plan),
         canonical_recipe(spec.recipe),
         spec.train_rows,

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
+from frostline.records import TaskRef
+
 Kind = Literal["classification", "regression", "multiple choice"]
 Protocol = Literal["held-out", "paper"]
 KINDS: tuple[Kind, ...] = ("classification", "regression", "multiple choice")
@@ -135,6 +137,11 @@ class Task:
         """The splits there are, by name."""
         named = {"train": self.train, "validation": self.validation, "test": self.test}
         return {name: split for name, split in named.items() if split is not None}
+
+    @property
+    def ref(self) -> TaskRef:
+        """How trials name it."""
+        return TaskRef(name=self.name, fingerprint=self.fingerprint, metrics=self.metrics)
 
     @property
     def takes_pairs(self) -> bool:

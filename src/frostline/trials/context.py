@@ -64,14 +64,14 @@ class Bench:
 
     def task(self, spec: TrialSpec) -> Task:
         """The trial's task."""
-        return self.materials.tasks[spec.task["fingerprint"]]
+        return self.materials.tasks[spec.task.fingerprint]
 
     def workshop(self, spec: TrialSpec) -> Workshop:
         """The workshop of the trial's encoder, after surgery, and task."""
-        recipe, revision = spec.recipe, spec.encoder["revision"]
+        recipe, revision = spec.recipe, spec.encoder.revision
         # Only new weights depend on the seed; a workshop serves all seeds otherwise.
         drawn = recipe.seed if spec.surgery.get("reinitialise") else None
-        said = [revision, spec.to_json()["surgery"], drawn, spec.task, recipe.max_length, recipe.cache_dtype]
+        said = [revision, spec.to_json()["surgery"], drawn, spec.task.to_json(), recipe.max_length, recipe.cache_dtype]
         key = json.dumps(said, sort_keys=True)
         if key in self._workshops:
             self._workshops.move_to_end(key)

@@ -51,4 +51,4 @@ def run_missing(
 def _order(spec: TrialSpec) -> tuple[str, str, str, int]:
     """Trials that start from the same frozen states one after the other."""
     surgery = json.dumps(spec.to_json()["surgery"], sort_keys=True)
-    return spec.encoder["revision"], spec.task["fingerprint"], surgery, -spec.plan.lowest
+    return spec.encoder.revision, spec.task.fingerprint, surgery, -spec.plan.lowest

@@ -42,9 +42,9 @@ def expected_seconds(
     low = seconds = high = 0.0
     for spec in specs:
         usual = replace(spec.recipe, learning_rate=None, seed=0)
-        key = str((spec.encoder["revision"], spec.task["fingerprint"], spec.train_rows, usual))
+        key = str((spec.encoder.revision, spec.task.fingerprint, spec.train_rows, usual))
         if key not in known:
-            place = workshop(spec.encoder["revision"], spec.task["fingerprint"], spec.recipe.max_length)
+            place = workshop(spec.encoder.revision, spec.task.fingerprint, spec.recipe.max_length)
             known[key] = _costs(place, spec, usual)
             known[key].speed = _speed(speeds, place.encoder, known[key], usual)
         plan = f"{key} {spec.plan.identity()}"

@@ -106,8 +106,8 @@ def _record(spec: TrialSpec, result: TrialResult) -> dict[str, Cell]:
     recipe = spec.recipe
     record: dict[str, Cell] = {
         "id": spec.id,
-        "encoder": spec.encoder["name"],
-        "task": spec.task["name"],
+        "encoder": spec.encoder.name,
+        "task": spec.task.name,
         "kind": spec.kind,
         "plan": str(spec.plan),
         "method": spec.plan.method,
@@ -133,8 +133,8 @@ def _besides(spec: TrialSpec, result: TrialResult) -> dict[str, Cell]:
     told = {"learning_rate", "epochs", "steps", "seed"}
     recipe = {name: value for name, value in spec.recipe.to_json().items() if name not in told}
     return {
-        "revision": spec.encoder["revision"],
-        "fingerprint": spec.task["fingerprint"],
+        "revision": spec.encoder.revision,
+        "fingerprint": spec.task.fingerprint,
         "plan_options": _short(spec.plan.options),
         **recipe,
         **{f"seconds_{name.replace(' ', '_')}": value for name, value in result.seconds.items()},

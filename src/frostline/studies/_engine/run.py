@@ -147,8 +147,7 @@ class StudyRun:
         """The trials that will follow from the results of these, as if the first of each choice were the best."""
 
         def known(spec: TrialSpec) -> TrialResult:
-            names = spec.task["metrics"].split(",")
-            made_up = TrialResult(status="done", metrics={"validation": dict.fromkeys(names, 0.0)})
+            made_up = TrialResult(status="done", metrics={"validation": dict.fromkeys(spec.task.metrics, 0.0)})
             return ask.known(spec) or made_up
 
         found = {point.spec.id: point.spec for point in self.study.trials(replace(ask, known=known), **self.options)}
