@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from frostline.records import Plan, Recipe, TrialResult, TrialSpec
+from frostline.records import EncoderRef, Plan, Recipe, TaskRef, TrialResult, TrialSpec
 from frostline.records.table import table_of
 from frostline.report import write_report
 from frostline.trials.store import Store
@@ -37,8 +37,8 @@ def fill(folder: Path, trials: int) -> None:
                     values = [60 + arm + draw.random() * 5 for _ in range(SEEDS)]
                     for seed in range(SEEDS):
                         spec = TrialSpec(
-                            encoder={"name": f"encoder-{encoder}", "revision": str(encoder)},
-                            task={"name": f"task-{task}", "fingerprint": str(task), "metrics": "accuracy"},
+                            encoder=EncoderRef(name=f"encoder-{encoder}", revision=str(encoder)),
+                            task=TaskRef(name=f"task-{task}", fingerprint=str(task), metrics=("accuracy",)),
                             plan=Plan(layers=layers, head=DEPTH),
                             recipe=Recipe(learning_rate=1e-4, seed=seed),
                         )

@@ -390,6 +390,19 @@ def test_the_paper_protocol_is_labelled_optimistic(finished, tmp_path):
         assert point.result.metrics["validation"] == point.result.metrics["test"]
 
 
+def test_a_file_with_optimistic_in_its_name_does_not_change_the_protocol(finished, tmp_path):
+    _, folder = finished
+    data = tmp_path / "optimistic_reviews.csv"
+    data.write_bytes((folder / "letters.csv").read_bytes())
+    assert any("optimistic_reviews.csv" in note for note in load_task(data).notes)  # the notes name the file
+    found = run_quickly("freeze", tmp_path, encoders=[str(folder / "tiny")], tasks=[str(data)])
+    assert json.loads((found.folder / "study.json").read_text())["protocol"] == "held-out"
+    write_trials(found.folder, tmp_path / "trials.json")
+    assert {trial["protocol"] for trial in json.loads((tmp_path / "trials.json").read_text())} == {"held-out"}
+    for table in found.tables:
+        assert not any("so results are optimistic" in note for note in table.notes)
+
+
 def test_trials_of_two_versions_are_said_in_every_table(finished):
     found, folder = finished
     task = load_task(folder / "letters.csv")
@@ -473,8 +486,8 @@ def test_trials_are_exported_whole(finished, tmp_path, suffix):
         assert (row["seed"], row["batch"], row["threads"]) == (point["seed"], 16, 1)
         assert row["protocol"] == "held-out"
         assert (row["revision"], row["fingerprint"]) == (
-            point.spec.encoder["revision"],
-            point.spec.task["fingerprint"],
+            point.spec.encoder.revision,
+            point.spec.task.fingerprint,
         )
         assert json.loads(row["versions"]) == point.result.versions
 

@@ -11,7 +11,8 @@ import transformers
 from safetensors.torch import load_file, save_file
 from tests.tiny import CONFIGS, random_tokens, save_tiny, tiny_model, tiny_tokenizer
 
-from frostline.encoders.loading import load_encoder
+from frostline.encoders.encoder import Encoder
+from frostline.encoders.loading import EMBEDDED_NAME, load_encoder
 from frostline.errors import EncoderError, FetchError
 
 
@@ -87,6 +88,18 @@ def test_the_revision_follows_the_contents(folder):
     save_file(weights, folder / "model.safetensors", {"format": "pt"})
     assert before.startswith("sha256:")
     assert load_encoder(folder).revision != before
+
+
+def test_the_origin_is_recorded_whatever_the_encoder_is_called(saved, tmp_path, monkeypatch):
+    commit = tmp_path / "0a1b2c"  # the hub's cache names a snapshot's folder by its commit
+    shutil.copytree(saved, commit)
+    shutil.copytree(saved, tmp_path / EMBEDDED_NAME)
+    monkeypatch.setattr("huggingface_hub.snapshot_download", lambda model, **options: str(commit))
+    monkeypatch.setattr("frostline.files.demo_assets.encoder_folder", lambda: saved)
+    monkeypatch.chdir(tmp_path)
+    origins = {model: load_encoder(model).origin for model in (None, "someone/model", EMBEDDED_NAME)}
+    assert origins == {None: "demo", "someone/model": "hub", EMBEDDED_NAME: "folder"}
+    assert Encoder(tiny_model("bert")).origin == "memory"
 
 
 def test_loading_prints_nothing(saved, capfd):
@@ -245,8 +258,6 @@ def test_tokens_fit_the_position_table_of_every_family():
         if limit is None:
             continue
         model = tiny_model(name)
-        from frostline.encoders.encoder import Encoder
-
         encoder = Encoder(model)
         tokens = random_tokens((limit,))
         with torch.inference_mode():

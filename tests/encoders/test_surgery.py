@@ -56,6 +56,13 @@ def test_the_original_stays_untouched(name, operation):
     assert torch.equal(raw_states(encoder, tokens)[-1], states)
 
 
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_an_encoder_knows_that_it_was_changed(operation):
+    encoder = tiny_encoder("bert")
+    assert OPERATIONS[operation](encoder).is_changed
+    assert not encoder.is_changed
+
+
 @pytest.mark.parametrize("name", ALL_CONFIGS)
 def test_reinitialising_changes_every_tensor_of_the_chosen_layers_and_no_other(name):
     encoder = unroll(tiny_encoder(name))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -14,7 +15,8 @@ from tests.tiny import ALL_CONFIGS, DEPTH, save_tiny, tiny_model, tiny_tokenizer
 
 from frostline.api._tune import tune
 from frostline.encoders.encoder import Encoder
-from frostline.encoders.loading import load_encoder
+from frostline.encoders.loading import EMBEDDED_NAME, load_encoder
+from frostline.encoders.surgery import reinitialise, truncate
 from frostline.errors import EncoderError, OptionError, UserError
 from frostline.plans.methods import METHODS
 from frostline.prediction.export import load_tuned, save
@@ -412,6 +414,63 @@ def test_a_model_that_could_not_be_loaded_again_is_refused_before_training(tmp_p
     with pytest.raises(OptionError, match="is in memory only"):
         tune(encoder, small_task(), recipe=Recipe(head="mean"), output=tmp_path / "run")
     assert log_lines == []
+
+
+def test_a_changed_encoder_is_refused_and_one_whose_revision_only_looks_so_is_not(base, tmp_path):
+    loaded = load_encoder(base)
+    given = {"head": "mean"}
+    for number, changed in enumerate([truncate(loaded, 3), reinitialise(loaded, [2], seed=0)]):
+        with pytest.raises(OptionError, match="has been changed: save it first"):
+            own_tuned(changed, tmp_path / str(number), **given)
+    named = Encoder(loaded.model, loaded.tokenizer, revision="build+7", folder=base)
+    assert own_tuned(named, tmp_path / "run", **given).base.revision == "build+7"
+
+
+def test_a_model_saved_before_origins_were_recorded_is_loaded(base, tmp_path):
+    tuned = own_tuned(base, tmp_path / "run", head="mean")
+    path = tmp_path / "run" / "model" / OWN_FILE
+    about = json.loads(path.read_text())
+    assert about["base"].pop("origin") == "folder"
+    del about["base"]["is_changed"]
+    assert about["base"].keys() == {"name", "revision", "folder", "layers"}
+    path.write_text(json.dumps(about))
+    assert torch.equal(load_tuned(tmp_path / "run").outputs(rows_of(TEXTS)), in_memory(tuned))
+
+
+@pytest.mark.parametrize(
+    ("name", "revision", "asked"),
+    [
+        (EMBEDDED_NAME, "sha256:7f4b", ((), {})),
+        ("someone/model", "0a1b2c", (("someone/model",), {"revision": "0a1b2c"})),
+    ],
+)
+@pytest.mark.parametrize("says_origin", [True, False])
+def test_the_base_is_looked_for_where_it_came_from(base, tmp_path, monkeypatch, name, revision, asked, says_origin):
+    own_tuned(base, tmp_path / "run", head="mean")
+    path = tmp_path / "run" / "model" / OWN_FILE
+    about = json.loads(path.read_text())
+    about["base"] |= {"name": name, "revision": revision, "origin": "demo" if name == EMBEDDED_NAME else "hub"}
+    if not says_origin:  # as the first files were
+        del about["base"]["origin"], about["base"]["is_changed"]
+    path.write_text(json.dumps(about))
+    found = load_encoder(base)
+    found.revision = revision
+    calls = []
+
+    def load(*given, device, **options):
+        calls.append((given, options))
+        return found
+
+    monkeypatch.setattr("frostline.prediction.loading.load_encoder", load)
+    load_tuned(tmp_path / "run")
+    assert calls == [asked]
+
+
+def test_a_folder_that_is_called_like_the_demo_encoder_is_loaded_as_a_folder(base, tmp_path, monkeypatch):
+    shutil.copytree(base, tmp_path / EMBEDDED_NAME)
+    monkeypatch.chdir(tmp_path)
+    tuned = own_tuned(EMBEDDED_NAME, tmp_path / "run", head="mean")
+    assert torch.equal(load_tuned(tmp_path / "run").outputs(rows_of(TEXTS)), in_memory(tuned))
 
 
 # Folders from elsewhere -----------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import pytest
 
 from frostline.errors import OptionError
 from frostline.records import LayerScore, Plan
+from frostline.records.table import Table, table_of
 
 
 @pytest.mark.parametrize(
@@ -26,6 +27,17 @@ def test_a_plan_prints_as_a_triple_where_it_is_contiguous(plan, text):
 def test_a_plan_survives_json():
     plan = Plan.span(3, 5, 6, because="layer 5 is the best")
     assert Plan.from_json(json.loads(json.dumps(plan.to_json()))) == plan
+
+
+def test_a_table_survives_json():
+    table = table_of("quality", "Quality", [{"arm": "full", "mean": 0.5}], notes=["a note"], settings={"margin": 2.0})
+    assert Table.from_json(json.loads(json.dumps(table.to_json()))) == table
+
+
+def test_a_table_from_before_settings_were_written_can_be_read():
+    written = table_of("quality", "Quality", [{"arm": "full"}], settings={"margin": 2.0}).to_json()
+    del written["settings"]
+    assert Table.from_json(written).settings == {}
 
 
 def test_only_full_fine_tuning_trains_the_embeddings():

@@ -8,7 +8,7 @@ import re
 import pytest
 from tests.search.race_tools import made_up_proposal
 
-from frostline.records import Plan, Recipe, TrialResult, TrialSpec
+from frostline.records import EncoderRef, Plan, Recipe, TaskRef, TrialResult, TrialSpec
 from frostline.search.decision import as_json, decide, given_up
 from frostline.search.limits import Budget
 from frostline.search.successive_halving import Entry, Race, Rung
@@ -40,8 +40,8 @@ def entry(plan, predictions, *, metric="accuracy", because="", **cost):
     plan = Plan(layers=plan.layers, head=plan.head, embeddings=plan.embeddings, method=plan.method, because=because)
     found = METRICS[metric]([1] * len(predictions), list(predictions))
     spec = TrialSpec(
-        encoder={"name": "tiny", "revision": "1"},
-        task={"name": "made up", "fingerprint": "1", "metrics": metric},
+        encoder=EncoderRef(name="tiny", revision="1"),
+        task=TaskRef(name="made up", fingerprint="1", metrics=(metric,)),
         plan=plan,
         recipe=Recipe(learning_rate=1e-3),
     )

@@ -31,7 +31,7 @@ class MadeUp:
         number = checksum(spec)
         if number % 100 < LOST:
             return TrialResult(status="failed", reason="the loss is nan")
-        task = self.tasks[spec.task["fingerprint"]]
+        task = self.tasks[spec.task.fingerprint]
         splits = {"validation": task.validation, "test": task.test}
         said = {name: answers(rows.labels, number) for name, rows in splits.items()}
         return TrialResult(
@@ -52,9 +52,9 @@ def checksum(spec):
     """A number for the trial that is the same on every machine: no revision, no fingerprint, no reasons."""
     told = spec.to_json()
     options = {key: value for key, value in told["options"].items() if key != "other"}
-    said = [{**told["plan"], "because": ""}, told["recipe"], told["surgery"], told["train_rows"], spec.task["name"]]
+    said = [{**told["plan"], "because": ""}, told["recipe"], told["surgery"], told["train_rows"], spec.task.name]
     if spec.kind != "tune":
-        said += [spec.kind, options, spec.encoder["name"].rsplit("/", 1)[-1]]
+        said += [spec.kind, options, spec.encoder.name.rsplit("/", 1)[-1]]
     return zlib.crc32(json.dumps(said, sort_keys=True).encode())
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -19,6 +20,7 @@ from frostline.charts import Results
 from frostline.charts.theme import config
 from frostline.records.table import Table
 from frostline.studies import STUDIES
+from frostline.studies._comparisons import non_inferior_note
 from frostline.studies.strategies import plans_of_paper_1
 from frostline.studies.strategies.figures import _kind
 
@@ -99,6 +101,14 @@ def test_the_tables_that_studies_write_can_be_drawn(case):
         assert one.rows
         assert "None" not in one.title and "nan" not in one.title
         assert vl_convert.vegalite_to_vega({**one.spec, "config": config()})["marks"]
+
+
+def test_the_margin_by_which_plans_keep_up_is_said_whatever_the_table_s_notes_say():
+    tables = {path.stem: read_table(path) for path in (DRAWN / "strategies").glob("*.csv")}
+    tables["quality"] = replace(tables["quality"], settings={"margin": 2.5}, notes=("non_inferior: something else",))
+    (figure,) = (one for one in STUDIES["strategies"].draw(Results(tables=tables)) if one.name == "plans")
+    assert non_inferior_note(2.5) in figure.notes
+    assert "non_inferior: something else" not in figure.notes
 
 
 @pytest.mark.parametrize("best", [1, 3, 6])

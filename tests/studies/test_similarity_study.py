@@ -50,7 +50,7 @@ def task(studied):
 @pytest.fixture(scope="module")
 def bench(studied, task):
     """A bench on which nothing of the study has run."""
-    encoders = {point.spec.encoder["revision"]: point["encoder"] for point in studied.points}  # named by their folders
+    encoders = {point.spec.encoder.revision: point["encoder"] for point in studied.points}  # named by their folders
     return Context(materials=Materials(encoders=encoders, tasks={task.fingerprint: task}, cache=False))
 
 
@@ -86,7 +86,7 @@ def numpy_matrix(one: np.ndarray, two: np.ndarray, *, unbiased: bool = True) -> 
 
 def test_matrices_are_those_of_hugging_faces_hidden_states(studied, task, bench):
     point = studied.points[0]
-    original = hugging_face_states(bench.encoder(point.spec.encoder["revision"]), task)
+    original = hugging_face_states(bench.encoder(point.spec.encoder.revision), task)
     again = replace(point.spec, recipe=replace(point.spec.recipe, seed=point.spec.recipe.seed + 1000))
     first, second = (hugging_face_states(tune_for(bench, spec).tunable.encoder, task) for spec in (point.spec, again))
     expected = {
@@ -104,7 +104,7 @@ def test_matrices_are_those_of_hugging_faces_hidden_states(studied, task, bench)
 def test_the_papers_form_is_an_option(studied, task, bench):
     spec = replace(studied.points[0].spec, options={**studied.points[0].spec.options, "biased": True})
     found = run_trial(bench, spec).values["ORIG-ORIG"]
-    original = hugging_face_states(bench.encoder(spec.encoder["revision"]), task)
+    original = hugging_face_states(bench.encoder(spec.encoder.revision), task)
     np.testing.assert_allclose(np.array(found), numpy_matrix(original, original, unbiased=False), atol=1e-4)
     assert not np.allclose(found, studied.points[0].result.values["ORIG-ORIG"], atol=1e-3)
 

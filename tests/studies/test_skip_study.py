@@ -116,7 +116,7 @@ def task(studied):
 
 def bench_of(studied, task) -> Context:
     """A bench of its own, on which nothing has run."""
-    revision = studied.points[0].spec.encoder["revision"]
+    revision = studied.points[0].spec.encoder.revision
     folder = str(studied.folder.parent / "tiny")
     return Context(materials=Materials(encoders={revision: folder}, tasks={task.fingerprint: task}, cache=False))
 

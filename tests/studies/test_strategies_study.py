@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
+from tests.search.race_tools import write_rows
 from tests.studies.made_up import MadeUp
 from tests.studies.study_tools import run_quickly
+
+from frostline.tasks import load_task
 
 
 @pytest.fixture(scope="module")
@@ -12,9 +17,9 @@ def points(tmp_path_factory):
     """All arms, all of the paper's rates, fine-tuning and adapters, the paper's epochs; nothing is trained."""
     given = {"rates": 5, "methods": "full+houlsby", "arms": "all"}
     folder = tmp_path_factory.mktemp("strategies")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("frostline.studies.strategies._SHORTER", ("letters",))
-        return run_quickly("strategies", folder, options=given, seeds=1, quick=False, recipe={}, executor=MadeUp).points
+    task = replace(load_task(write_rows(folder / "letters.csv", 120)), preset="glue/qqp")
+    how = {"options": given, "seeds": 1, "quick": False, "recipe": {}, "executor": MadeUp}
+    return run_quickly("strategies", folder, tasks=[task], **how).points
 
 
 def rates(points, arm, method="full"):

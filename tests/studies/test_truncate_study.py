@@ -37,7 +37,7 @@ def task(studied):
 @pytest.fixture(scope="module")
 def bench(studied, task):
     """A bench on which nothing of the study has run."""
-    revision = studied.points[0].spec.encoder["revision"]
+    revision = studied.points[0].spec.encoder.revision
     folder = str(studied.folder.parent / "tiny")
     return Context(materials=Materials(encoders={revision: folder}, tasks={task.fingerprint: task}, cache=False))
 

@@ -60,6 +60,12 @@ def test_only_guesses_are_said():
     )
 
 
+def test_the_columns_of_choices_are_said_as_one_guess():
+    guessed = choose_columns(table("question", "option_a", "option_b", "label"), text="question", label="label")
+    assert guessed.guessed == (("choices", "option_a"), ("choices", "option_b"))
+    assert guessed.notes == ("columns guessed from their names: choices = 'option_a', 'option_b'",)
+
+
 def test_choices_are_found_by_number_or_letter():
     assert choose_columns(table("ctx", "ending0", "ending1", "ending10", "ending2", "label")).choices == (
         "ending0",

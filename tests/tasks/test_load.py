@@ -156,6 +156,7 @@ def test_a_json_file_may_hold_lines(tmp_path: Path):
 def test_one_file_is_split_and_the_notes_say_how():
     task = load_task(pd.DataFrame({"text": [f"t{i}" for i in range(100)], "label": [i % 2 for i in range(100)]}))
     assert [len(split) for split in task.splits.values()] == [72, 8, 20]
+    assert task.guessed_columns == (("text", "text"), ("label", "label"))
     assert task.notes == (
         "columns guessed from their names: text = 'text', label = 'label'",
         "test: 20 rows carved from DataFrame (20%, seed 0)",
@@ -195,10 +196,23 @@ def test_the_paper_protocol_selects_on_the_test_rows_and_says_so():
     assert task.validation == task.test
     assert len(task.train) == 40
     assert "optimistic" in task.notes[-1]
+    assert task.protocol == "paper"
     carved = load_task(frame(0, 40), protocol="paper")
     assert carved.validation == carved.test
     assert [len(split) for split in carved.splits.values()] == [32, 8, 8]
-    assert "optimistic" not in " ".join(load_task(frame(0, 40)).notes)
+    assert carved.protocol == "paper"
+    usual = load_task(frame(0, 40))
+    assert "optimistic" not in " ".join(usual.notes)
+    assert usual.protocol == "held-out"
+
+
+def test_rows_that_are_left_as_they_are_have_no_protocol_of_the_papers():
+    assert load_task(frame(0, 40), protocol="paper", splits=False).protocol == "held-out"
+
+
+def test_a_validation_split_that_the_paper_protocol_does_not_use_is_said():
+    task = load_task(frame(0, 40), validation=frame(50, 10), test=frame(100, 10), protocol="paper")
+    assert "the validation split is not used" in task.notes
 
 
 def test_nothing_is_carved_when_splits_are_not_wanted():

@@ -302,6 +302,7 @@ def test_the_hub_s_format_and_the_official_files_give_the_same_task(name: str, t
     from_files = load_task(name, data_dir=tmp_path)
     from_hub = load_task(name, data_dir=hub_format(sample, single_precision=name == "glue/stsb"))
     assert same(from_files, from_hub)
+    assert from_files.preset == from_hub.preset == name
     assert from_files.label_names == PRESETS[name].label_names
     assert len(from_files.test or ()) == N
 

@@ -14,7 +14,7 @@ from tests.search.race_tools import save_shallow, write_rows
 
 from frostline.encoders.loading import load_encoder
 from frostline.errors import OptionError, UserError
-from frostline.records import Plan, Recipe, TrialSpec
+from frostline.records import EncoderRef, Plan, Recipe, TrialSpec
 from frostline.tasks import load_task
 from frostline.trials import run_trial as trials
 from frostline.trials.context import Context, Materials
@@ -33,10 +33,10 @@ def materials(tmp_path_factory):
 
 
 def trial(materials, *, seed=0, plan=None, **more):
-    (revision,), ((fingerprint, task),) = materials.encoders, materials.tasks.items()
+    (revision,), (task,) = materials.encoders, materials.tasks.values()
     return TrialSpec(
-        encoder={"name": "shallow", "revision": revision},
-        task={"name": task.name, "fingerprint": fingerprint, "metrics": ",".join(task.metrics)},
+        encoder=EncoderRef(name="shallow", revision=revision),
+        task=task.ref,
         plan=plan or Plan.span(2, 2, 2),
         recipe=Recipe(learning_rate=1e-3, epochs=1, batch=8, threads=1, seed=seed),
         **more,
@@ -229,7 +229,7 @@ def test_trials_share_cached_states_and_give_what_each_gives_alone(materials, tm
     finally:
         executor.close()
     kept = list((tmp_path / "cache").rglob("states.bin"))
-    assert len(kept) == len(materials.tasks[asked[0].task["fingerprint"]].splits)  # once for all four trials
+    assert len(kept) == len(materials.tasks[asked[0].task.fingerprint].splits)  # once for all four trials
     for spec in asked:
         monkeypatch.setenv("FROSTLINE_CACHE", str(tmp_path / spec.id))
         assert found[spec.id] == without_times(run_trial(Context(materials=given), spec))

@@ -13,12 +13,12 @@ from dataclasses import replace
 import pytest
 
 from frostline.errors import UserError
-from frostline.records import Plan, Recipe, TrialResult, TrialSpec
+from frostline.records import EncoderRef, Plan, Recipe, TaskRef, TrialResult, TrialSpec
 from frostline.trials.store import FORMAT, Store
 
 SPEC = TrialSpec(
-    encoder={"name": "tiny", "revision": "abc123"},
-    task={"name": "weather", "fingerprint": "f00d", "metrics": "accuracy"},
+    encoder=EncoderRef(name="tiny", revision="abc123"),
+    task=TaskRef(name="weather", fingerprint="f00d", metrics=("accuracy",)),
     plan=Plan(layers=(2, 3), head=4, method="lora", options={"rank": 2}, because="a reason"),
     recipe=Recipe(learning_rate=1e-3, epochs=2, threads=1, seed=3),
     train_rows=100,
@@ -125,9 +125,9 @@ def test_everything_else_that_matters_is_part_of_the_id():
         replace(SPEC, plan=Plan.span(1, 4, 4, embeddings=True)),
         replace(SPEC, train_rows=99),
         replace(SPEC, train_rows=None),
-        replace(SPEC, encoder={**SPEC.encoder, "revision": "abc124"}),
-        replace(SPEC, task={**SPEC.task, "fingerprint": "f00e"}),
-        replace(SPEC, task={**SPEC.task, "metrics": "macro_f1,accuracy"}),
+        replace(SPEC, encoder=replace(SPEC.encoder, revision="abc124")),
+        replace(SPEC, task=replace(SPEC.task, fingerprint="f00e")),
+        replace(SPEC, task=replace(SPEC.task, metrics=("macro_f1", "accuracy"))),
     ]
     assert len({SPEC.id, *(other.id for other in others)}) == len(others) + 1
 
@@ -135,8 +135,8 @@ def test_everything_else_that_matters_is_part_of_the_id():
 def test_names_and_reasons_are_no_part_of_the_id():
     renamed = replace(
         SPEC,
-        encoder={**SPEC.encoder, "name": "another name"},
-        task={**SPEC.task, "name": "another name"},
+        encoder=replace(SPEC.encoder, name="another name"),
+        task=replace(SPEC.task, name="another name"),
         plan=replace(SPEC.plan, because="another reason"),
     )
     assert renamed.id == SPEC.id
@@ -193,10 +193,10 @@ OLD_RESULT = {
 }  # fmt: skip
 
 
-def write_old_store(path, rows):
+def write_old_store(path, rows, *, form=1):
     with closing(sqlite3.connect(path)) as file, file:
         file.executescript(
-            "CREATE TABLE about (format INTEGER NOT NULL); INSERT INTO about VALUES (1);"
+            f"CREATE TABLE about (format INTEGER NOT NULL); INSERT INTO about VALUES ({form});"
             "CREATE TABLE trials (id TEXT PRIMARY KEY, spec TEXT NOT NULL, status TEXT NOT NULL, result TEXT NOT NULL,"
             " finished TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP);"
         )
@@ -217,6 +217,20 @@ def test_a_store_of_the_first_format_is_migrated_and_its_trials_are_found(path):
         ((known,),) = file.execute("SELECT format FROM about").fetchall()
         ((told, when),) = file.execute("SELECT spec, finished FROM trials").fetchall()
     assert (known, json.loads(told)["kind"], when) == (FORMAT, "tune", "2024-01-01 00:00:00")
+
+
+@pytest.mark.parametrize("for_reading", [False, True])
+def test_a_store_of_the_second_format_keeps_its_trials_and_their_ids(path, for_reading):
+    task = {"name": "weather", "fingerprint": "f00d", "metrics": "macro_f1,accuracy"}
+    second = {**OLD_SPEC, "task": task, "kind": "tune", "surgery": {}, "options": {"timed": True}}
+    write_old_store(path, [(json.dumps(second), json.dumps({**OLD_RESULT, "values": {}}))], form=2)
+    with closing(sqlite3.connect(path)) as file, file:
+        file.execute("UPDATE trials SET id = '9723c970f3fc2560'")
+    with Store(path, for_reading=for_reading) as store:
+        ((spec, result),) = store
+        assert spec.task.metrics == ("macro_f1", "accuracy")
+        assert store.get(spec) == result
+        assert spec.to_json()["task"]["metrics"] == ["macro_f1", "accuracy"]
 
 
 def test_a_migration_that_cannot_be_finished_changes_nothing(path):

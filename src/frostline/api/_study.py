@@ -20,6 +20,7 @@ from frostline.studies import STUDIES, Study
 from frostline.studies._engine.folder import agree, check_folder, claimed
 from frostline.studies._engine.run import Studied, StudyRun
 from frostline.tasks import Task, load_task, sample
+from frostline.tasks.columns import guesses_in_words
 from frostline.trials.context import Context, Materials
 from frostline.trials.make_executor import MakeExecutor, make_executor, source_of
 
@@ -183,9 +184,8 @@ def _few_rows(task: Task) -> Task:
 
 def _log_guesses(tasks: Sequence[Task]) -> None:
     for task in tasks:
-        for note in task.notes:
-            if "guessed" in note:
-                logger.info("%s: %s", task.name, note)
+        if task.guessed_columns:
+            logger.info("%s: %s", task.name, guesses_in_words(task.guessed_columns))
 
 
 def _refuse_twins(names: Sequence[str], what: str) -> None:

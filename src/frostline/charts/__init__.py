@@ -57,6 +57,11 @@ class Results:
         found = self.tables.get(name)
         return [] if found is None else found.records()
 
+    def setting(self, table: str, name: str) -> Cell:
+        """What a table's values depend on; None where the table or the setting is not there."""
+        found = self.tables.get(table)
+        return None if found is None else found.settings.get(name)
+
 
 def by(rows: Sequence[Row], *columns: str) -> Iterator[tuple[tuple[Any, ...], list[Row]]]:
     """The rows by the values of these columns, in the order in which they come."""

@@ -22,6 +22,7 @@ from frostline.errors import EncoderError, OptionError
 from frostline.kernels import packed_layer as packed
 from frostline.kernels.batch_layout import Layout
 from frostline.kernels.dropout import Noise
+from frostline.records import EncoderRef, Origin
 
 if TYPE_CHECKING:
     from frostline.encoders.families._family import Config, Family, Model
@@ -41,6 +42,7 @@ class Encoder:
         name: str = "in-memory model",
         revision: str = "",
         folder: Path | None = None,
+        origin: Origin | None = None,
         has_pretrained_pooler: bool = True,
         order: Sequence[int] | None = None,
     ) -> None:
@@ -52,6 +54,7 @@ class Encoder:
             name: how results call it.
             revision: what identifies its weights.
             folder: where its files are, if it came from files.
+            origin: where it comes from; a folder where there is one, and memory where not, unless given.
             has_pretrained_pooler: whether the pooler's weights came with the checkpoint.
             order: each layer's number in the pretrained model, where surgery has moved layers.
         """
@@ -65,6 +68,8 @@ class Encoder:
         self.name = name
         self.revision = revision
         self.folder = folder
+        self.origin: Origin = origin or ("memory" if folder is None else "folder")
+        self.is_changed = False  # whether surgery has been done since it was loaded
         self.has_pretrained_pooler = has_pretrained_pooler and bool(parts_of(self.family, model).pooler)
         self.order = tuple(order or range(1, self.depth + 1))
 
@@ -74,6 +79,11 @@ class Encoder:
     def config(self) -> Config:
         """Hugging Face's configuration."""
         return self.model.config
+
+    @property
+    def ref(self) -> EncoderRef:
+        """How trials name it."""
+        return EncoderRef(name=self.name, revision=self.revision)
 
     @property
     def depth(self) -> int:

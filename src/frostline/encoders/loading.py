@@ -18,6 +18,7 @@ import torch
 from frostline.encoders.encoder import Encoder
 from frostline.encoders.families import FAMILIES
 from frostline.errors import EncoderError, FetchError
+from frostline.records import Origin
 
 EMBEDDED_NAME = "all-MiniLM-L6-v2"
 
@@ -38,7 +39,7 @@ def load_encoder(
         revision: branch, tag or commit on the hub.
         device: where to put the weights.
     """
-    folder, name, revision = _locate(model, revision)
+    folder, name, revision, origin = _locate(model, revision)
     config = read_config(folder, name)
     _check_config(config, name)
     _check_files(folder, name)
@@ -51,6 +52,7 @@ def load_encoder(
         name=name,
         revision=revision or fingerprint(folder),
         folder=folder,
+        origin=origin,
         has_pretrained_pooler=has_pooler,
     )
 
@@ -89,12 +91,12 @@ def _read_json(path: Path, name: str) -> dict[str, Any]:
     return config
 
 
-def _locate(model: str | Path | None, revision: str | None) -> tuple[Path, str, str | None]:
-    """The folder that holds the model, the name to call it by, and its revision where that is known."""
+def _locate(model: str | Path | None, revision: str | None) -> tuple[Path, str, str | None, Origin]:
+    """The folder that holds the model, the name to call it by, its revision where that is known, and its origin."""
     if model is None:
         from frostline.files import demo_assets as embedded
 
-        return embedded.encoder_folder(), EMBEDDED_NAME, None
+        return embedded.encoder_folder(), EMBEDDED_NAME, None, "demo"
     if not str(model).strip():
         raise EncoderError("model '': no such folder; leave it out to use the embedded default")
     path = Path(model).expanduser()
@@ -105,7 +107,7 @@ def _locate(model: str | Path | None, revision: str | None) -> tuple[Path, str, 
     if is_folder and revision is not None:
         raise EncoderError(f"{model}: is a folder, and a revision goes with a hub id; leave --revision out")
     if is_folder:
-        return path, str(model), None
+        return path, str(model), None, "folder"
     if is_file:
         raise EncoderError(f"{model}: is a file; give the folder that holds config.json and the weights")
     if isinstance(model, Path) or _looks_like_a_path(model):
@@ -113,7 +115,7 @@ def _locate(model: str | Path | None, revision: str | None) -> tuple[Path, str, 
             f"{model}: no such folder; give a folder that holds config.json and the weights, or a hub id"
         )
     folder = _download(model, revision)
-    return folder, model, folder.name  # the hub's cache names a snapshot's folder by its commit
+    return folder, model, folder.name, "hub"  # the hub's cache names a snapshot's folder by its commit
 
 
 def _looks_like_a_path(model: str) -> bool:

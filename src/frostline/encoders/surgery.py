@@ -62,6 +62,7 @@ def reinitialise(
     new.revision = (
         f"{encoder.revision}+reinitialise({sorted(set(layers))}, seed={seed}, keep_norms={keep_norms}{released})"
     )
+    new.is_changed = True
     modules = new.family.layers(new.model)
     for number in sorted(set(layers)):
         source = torch.Generator().manual_seed(seed * 1_000_003 + number)
@@ -105,6 +106,7 @@ def _select(encoder: Encoder, numbers: Sequence[int]) -> Encoder:
     if not keeps_sharing:
         family.set_layers(new.model, [layers[number - 1] for number in numbers])
     new.revision = f"{encoder.revision}+layers{list(numbers)}"
+    new.is_changed = True
     if numbers[-1] != encoder.depth:
         # A pretrained pooler, and what else the checkpoint has of a head, belongs to the layer that it was trained on.
         new.has_pretrained_pooler, new.folder = False, None

@@ -163,7 +163,7 @@ def _save_own(tuned: Tuned, folder: Path) -> None:
     about = {
         "kind": "tuned model",
         "format": FORMAT_VERSION,
-        "base": dict(tuned.base),
+        "base": tuned.base.to_json(),
         "plan": tuned.plan.to_json(),
         "recipe": tuned.recipe.to_json(),
         "task": tuned.task.kind,

@@ -17,7 +17,7 @@ from frostline.encoders.heads import FamilyHead, HeadKind, family_head
 from frostline.encoders.loading import EMBEDDED_NAME, load_encoder, read_config
 from frostline.errors import EncoderError, OptionError
 from frostline.progress import Progress, silent
-from frostline.records import Plan, Recipe
+from frostline.records import BaseEncoder, Origin, Plan, Recipe
 from frostline.tasks import Split
 from frostline.training.dataset import Examples, tokenize_split
 from frostline.training.loop import load_weights
@@ -156,14 +156,18 @@ def _load_own(folder: Path, given: Encoder | str | Path | None, device: str | to
     try:
         about = json.loads((folder / OWN_FILE).read_text(encoding="utf-8"))
         plan, recipe = Plan.from_json(about["plan"]), Recipe.from_json(about["recipe"])
-        kind, names, length, base = about["task"], tuple(about["labels"]), int(about["max_length"]), about["base"]
-        expected = str(base["revision"])
+        kind, names, length, base = (
+            about["task"],
+            tuple(about["labels"]),
+            int(about["max_length"]),
+            _read_base(about["base"]),
+        )
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise EncoderError(f"{folder / OWN_FILE}: cannot be read ({type(error).__name__}: {error})") from None
     encoder = given if isinstance(given, Encoder) else _load_base(base, given, folder, device)
-    if encoder.revision != expected:
+    if encoder.revision != base.revision:
         raise EncoderError(
-            f"{folder}: was tuned on another version of {base['name']} ({expected[:19]}) than the one in "
+            f"{folder}: was tuned on another version of {base.name} ({base.revision[:19]}) than the one in "
             f"{encoder.name} ({encoder.revision[:19]}); give the right one with --model"
         )
     tunable = make_tunable(
@@ -184,18 +188,29 @@ def _load_own(folder: Path, given: Encoder | str | Path | None, device: str | to
     )
 
 
-def _load_base(base: dict[str, Any], given: str | Path | None, folder: Path, device: str | torch.device) -> Encoder:
+def _read_base(data: Mapping[str, Any]) -> BaseEncoder:
+    """The encoder that a model's file names; files had no origin at first."""
+    return BaseEncoder(**{"origin": _origin_in_first_files(data), **data})
+
+
+def _origin_in_first_files(data: Mapping[str, Any]) -> Origin:
+    """The origin of an encoder whose file does not say it, by its name and by the form of its revision."""
+    if data["name"] == EMBEDDED_NAME:
+        return "demo"
+    return "folder" if str(data["revision"]).startswith("sha256:") else "hub"
+
+
+def _load_base(base: BaseEncoder, given: str | Path | None, folder: Path, device: str | torch.device) -> Encoder:
     """The encoder that a model was tuned from: where it was, or where the user says that it is now."""
     if given is not None:
         return load_encoder(given, device=device)
-    name, revision = str(base["name"]), str(base["revision"])
-    if name == EMBEDDED_NAME:
+    if base.origin == "demo":
         return load_encoder(device=device)
-    if not revision.startswith("sha256:"):  # a commit on the hub
-        return load_encoder(name, revision=revision, device=device)
-    if not Path(str(base["folder"])).is_dir():
+    if base.origin == "hub":
+        return load_encoder(base.name, revision=base.revision, device=device)
+    if not Path(str(base.folder)).is_dir():
         raise OptionError(
-            f"{folder}: needs the encoder that it was tuned from, and {base['folder']} is gone; say where it is now "
+            f"{folder}: needs the encoder that it was tuned from, and {base.folder} is gone; say where it is now "
             "with --model"
         )
-    return load_encoder(Path(str(base["folder"])), device=device)
+    return load_encoder(Path(str(base.folder)), device=device)

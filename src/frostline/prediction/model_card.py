@@ -31,11 +31,11 @@ def write_card(tuned: Tuned, *, is_stock: bool) -> str:
     """
     parameters = tuned.trained.audit
     rows = [
-        ("plan", f"{tuned.plan}: {plan_in_words(tuned.plan, int(tuned.base['layers']))}"),
+        ("plan", f"{tuned.plan}: {plan_in_words(tuned.plan, tuned.base.layers)}"),
         ("chosen because", tuned.plan.because),
         ("method", f"{tuned.plan.method}: {METHODS[tuned.plan.method].summary}"),
         ("parameters", f"{parameters.total:,}, of which {parameters.trainable:,} were trained"),
-        ("encoder", f"{tuned.base['name']} ({tuned.base['revision']})"),
+        ("encoder", f"{tuned.base.name} ({tuned.base.revision})"),
         ("data", f"{tuned.task.name} (SHA-256 {tuned.task.fingerprint})"),
         ("labels", ", ".join(tuned.task.label_names)),
         (
@@ -123,7 +123,7 @@ def _front_matter(tuned: Tuned, *, is_stock: bool) -> list[str]:
 
 
 def _title(tuned: Tuned) -> str:
-    return f"{Path(str(tuned.base['name'])).name} tuned on {tuned.task.name}"
+    return f"{Path(tuned.base.name).name} tuned on {tuned.task.name}"
 
 
 def _usage(tuned: Tuned, *, is_stock: bool) -> list[str]:

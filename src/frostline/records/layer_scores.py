@@ -77,6 +77,7 @@ class LayerScores(Displayed):
     scores: Mapping[str, LayerScore]
     similarity: Mapping[str, tuple[tuple[float | None, ...], ...]] = field(default_factory=dict)
     agreement: tuple[Mapping[str, Any], ...] = ()
+    left_out: Mapping[str, str] = field(default_factory=dict)  # why scores could not be had, by name
     notes: tuple[str, ...] = ()
     seconds: Mapping[str, float] = field(default_factory=dict)
 
@@ -99,6 +100,7 @@ class LayerScores(Displayed):
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> LayerScores:
         """The measurement that `to_json` wrote."""
+        data = {"left_out": {}, **data}  # measurements were written without it at first
         known = {key: data[key] for key in cls.__dataclass_fields__}
         known["scores"] = {name: LayerScore.from_json(name, score) for name, score in data["scores"].items()}
         known["similarity"] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import Any
 
@@ -21,7 +21,8 @@ class Table:
         title: what it shows, in a line.
         columns: their names; those that start with 'seconds' depend on the machine.
         rows: a value for each column.
-        notes: what has to be known to read it, a sentence each.
+        notes: what has to be known to read it, a sentence each; for people alone.
+        settings: what its values depend on besides the trials, by name, such as the margin.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Table:
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
     notes: tuple[str, ...] = field(default=())
+    settings: Mapping[str, Cell] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for row in self.rows:
@@ -42,7 +44,20 @@ class Table:
     def to_json(self) -> dict[str, Any]:
         """The table as plain JSON values."""
         return {"name": self.name, "title": self.title, "columns": list(self.columns),
-                "rows": [list(row) for row in self.rows], "notes": list(self.notes)}  # fmt: skip
+                "rows": [list(row) for row in self.rows], "notes": list(self.notes),
+                "settings": dict(self.settings)}  # fmt: skip
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Table:
+        """The table that `to_json` wrote; tables had no settings at first."""
+        return cls(
+            name=data["name"],
+            title=data["title"],
+            columns=tuple(data["columns"]),
+            rows=tuple(tuple(row) for row in data["rows"]),
+            notes=tuple(data["notes"]),
+            settings=dict(data.get("settings", {})),
+        )
 
     def to_csv(self) -> str:
         """The table as CSV, undefined values empty."""
@@ -55,17 +70,21 @@ class Table:
     def without_timings(self) -> Table:
         """The part that is the same wherever and whenever the study runs."""
         kept = [place for place, name in enumerate(self.columns) if not name.startswith("seconds")]
-        return Table(
-            name=self.name,
-            title=self.title,
+        return replace(
+            self,
             columns=tuple(self.columns[place] for place in kept),
             rows=tuple(tuple(row[place] for place in kept) for row in self.rows),
-            notes=self.notes,
         )
 
 
 def table_of(
-    name: str, title: str, records: Iterable[Mapping[str, Cell]], *, notes: Iterable[str] = (), rounds: bool = True
+    name: str,
+    title: str,
+    records: Iterable[Mapping[str, Cell]],
+    *,
+    notes: Iterable[str] = (),
+    settings: Mapping[str, Cell] | None = None,
+    rounds: bool = True,
 ) -> Table:
     """The table of these rows; a column for every name that occurs, in the order of the first rows that have it.
 
@@ -74,6 +93,7 @@ def table_of(
         title: of the table.
         records: a mapping for each row.
         notes: what has to be known to read it.
+        settings: what its values depend on besides the trials.
         rounds: numbers to six digits.
     """
     rows = list(records)
@@ -84,6 +104,7 @@ def table_of(
         columns=columns,
         rows=tuple(tuple(_rounded(value) if rounds else value for value in map(row.get, columns)) for row in rows),
         notes=tuple(notes),
+        settings=settings or {},
     )
 
 

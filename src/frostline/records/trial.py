@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -11,6 +9,8 @@ from typing import Any, Literal
 from frostline.records._plain import plain
 from frostline.records.plan import Plan
 from frostline.records.recipe import Recipe
+from frostline.records.references import EncoderRef, TaskRef
+from frostline.records.trial_id import trial_id
 
 # Why a trial failed: its training diverged, a user's mistake, a bug, a lost process, or a disk without room.
 FailureCause = Literal["", "diverged", "refused", "error", "lost", "disk full"]
@@ -21,8 +21,8 @@ class TrialSpec:
     """One trial: everything that its result depends on.
 
     Args:
-        encoder: name and revision.
-        task: name, fingerprint and metrics: these choose the epoch that is kept, and are what is recorded.
+        encoder: that it starts from.
+        task: that it is about, and the metrics that choose the epoch that is kept.
         plan: what trains.
         recipe: how, with threads and seed.
         train_rows: how many training rows are learnt from; None for all.
@@ -31,8 +31,8 @@ class TrialSpec:
         options: of the kind.
     """
 
-    encoder: Mapping[str, str]
-    task: Mapping[str, str]
+    encoder: EncoderRef
+    task: TaskRef
     plan: Plan
     recipe: Recipe
     train_rows: int | None = None
@@ -42,25 +42,14 @@ class TrialSpec:
 
     @property
     def id(self) -> str:
-        """A hash of all that the result depends on; names and reasons are left out."""
-        more = {"kind": self.kind, "surgery": plain(self.surgery), "options": plain(self.options)}
-        said = [
-            self.encoder["revision"],
-            self.task["fingerprint"],
-            self.task["metrics"],
-            self.plan.identity(),
-            self.recipe.to_json(),
-            self.train_rows,
-            # Plain tuning keeps the ids that it had when trials were nothing else.
-            *([] if more == {"kind": "tune", "surgery": {}, "options": {}} else [more]),
-        ]
-        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:16]
+        """A hash of everything that the result depends on; names and reasons are left out."""
+        return trial_id(self)
 
     def to_json(self) -> dict[str, Any]:
         """The specification as plain JSON values."""
         return {
-            "encoder": dict(self.encoder),
-            "task": dict(self.task),
+            "encoder": self.encoder.to_json(),
+            "task": self.task.to_json(),
             "plan": self.plan.to_json(),
             "recipe": self.recipe.to_json(),
             "train_rows": self.train_rows,
@@ -72,8 +61,13 @@ class TrialSpec:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> TrialSpec:
         """The specification that `to_json` wrote."""
-        made = {**data, "plan": Plan.from_json(data["plan"]), "recipe": Recipe.from_json(data["recipe"])}
-        return cls(**made)
+        made = {
+            "encoder": EncoderRef.from_json(data["encoder"]),
+            "task": TaskRef.from_json(data["task"]),
+            "plan": Plan.from_json(data["plan"]),
+            "recipe": Recipe.from_json(data["recipe"]),
+        }
+        return cls(**{**data, **made})
 
 
 @dataclass(frozen=True, kw_only=True)

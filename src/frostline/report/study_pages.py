@@ -82,7 +82,7 @@ def _failures(opened: Opened) -> list[Section]:
     if not opened.failures:
         return []
     rows = [
-        {"encoder": spec.encoder["name"], "task": spec.task["name"], "plan": str(spec.plan), "kind": spec.kind,
+        {"encoder": spec.encoder.name, "task": spec.task.name, "plan": str(spec.plan), "kind": spec.kind,
          "seed": spec.recipe.seed, "learning_rate": spec.recipe.learning_rate, "reason": reason}
         for spec, reason in opened.failures
     ]  # fmt: skip

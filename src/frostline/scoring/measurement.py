@@ -21,7 +21,7 @@ from frostline.scoring.score_inputs import Evidence
 from frostline.scoring.scores import Score
 from frostline.scoring.selection import Rows, choose_scores, draw_rows, options_in_words, rows_of, with_options
 from frostline.scoring.streaming import stream_scores
-from frostline.scoring.to_records import Matrix, notes_on, numbers, record, similarity_matrices
+from frostline.scoring.to_records import Matrix, left_out_in_words, notes_on, numbers, record, similarity_matrices
 from frostline.scoring.uncertainty import Estimate
 from frostline.states.pooled import Pooling, pooled_states
 from frostline.tasks import Split, Task
@@ -71,7 +71,7 @@ class _Scored:
     truncated: int
     states_ready: float
     matrices: dict[str, Matrix] = field(default_factory=dict)
-    notes: Sequence[str] = ()
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
 
 def measure_layers(
@@ -79,8 +79,8 @@ def measure_layers(
 ) -> LayerScores:
     """Return the layer scores of a loaded encoder for a loaded task."""
     asked = options or MeasureOptions()
-    chosen, notes = choose_scores(asked.scores, task, stream=asked.stream)
-    chosen, notes = with_options(chosen, asked.options), [*notes, *options_in_words(asked.options)]
+    chosen, left_out = choose_scores(asked.scores, task, stream=asked.stream)
+    chosen = with_options(chosen, asked.options)
     split = draw_rows(rows_of(task, asked.rows), asked.examples, seed=asked.seed)
     if task.kind != "regression" and len(set(split.labels)) < 2:
         raise MeasureError(f"{task.name}: the {len(split)} sampled rows are all of one class; raise --examples")
@@ -88,6 +88,7 @@ def measure_layers(
     score = _score_streamed if asked.stream else _score_states
     scored = score(encoder, task, split, chosen, asked, progress)
     limit = encoder.default_length if asked.max_length is None else asked.max_length
+    left_out = {**left_out, **scored.left_out}
     more = notes_on(encoder, task, split, asked.rows, scored.truncated, limit, scored.scores)
     return LayerScores(
         encoder=about_encoder(encoder),
@@ -101,7 +102,8 @@ def measure_layers(
         scores=scored.scores,
         similarity=scored.matrices,
         agreement=tuple(one.to_json() for one in _agreements(scored.scores, chosen)),
-        notes=(*task.notes, *notes, *scored.notes, *more),
+        left_out=left_out,
+        notes=(*task.notes, *left_out_in_words(left_out), *options_in_words(asked.options), *more),
         seconds={
             "states": round(scored.states_ready - started, 3),
             "scores": round(time.perf_counter() - scored.states_ready, 3),
@@ -160,7 +162,7 @@ def _score_states(
     )
     ready = time.perf_counter()
     evidence = _evidence(encoder, task, split, tokens, states, pooling=asked.pooling, seed=asked.seed)
-    scores, notes = _score_all(
+    scores, left_out = _score_all(
         chosen,
         evidence,
         asked.nulls,
@@ -169,7 +171,7 @@ def _score_states(
         progress=progress,
     )
     matrices = similarity_matrices(evidence) if asked.similarity else {}
-    return _Scored(scores=scores, truncated=tokens.truncated, states_ready=ready, matrices=matrices, notes=notes)
+    return _Scored(scores=scores, truncated=tokens.truncated, states_ready=ready, matrices=matrices, left_out=left_out)
 
 
 def _evidence(
@@ -206,10 +208,10 @@ def _score_all(
     uncertainty: bool,
     may_fail: bool,
     progress: Progress,
-) -> tuple[dict[str, LayerScore], list[str]]:
-    """The scores, and a note for each that these rows do not allow, where `may_fail` (they were not asked for)."""
+) -> tuple[dict[str, LayerScore], dict[str, str]]:
+    """The scores, and why these rows do not allow others, where `may_fail` (they were not asked for)."""
     found: dict[str, LayerScore] = {}
-    notes = []
+    failed: dict[str, str] = {}
     for number, score in enumerate(chosen):
         progress(Step(stage="scoring", detail=score.name, done=number, total=len(chosen)))
         started = time.perf_counter()
@@ -218,7 +220,7 @@ def _score_all(
         except MeasureError as error:
             if not may_fail:
                 raise
-            notes.append(f"{score.name} left out: {error}")
+            failed[score.name] = str(error)
             continue
         found[score.name] = record(score, estimate, seed=evidence.seed, seconds=time.perf_counter() - started)
     for null in nulls:
@@ -228,7 +230,7 @@ def _score_all(
             progress(Step(stage="chance levels", detail=f"{null}, {score.name}", done=number, total=len(found)))
             values = numbers(_estimate(score, chance, uncertainty=False).values)
             found[score.name] = replace(found[score.name], nulls={**found[score.name].nulls, null: values})
-    return found, notes
+    return found, failed
 
 
 def _estimate(score: Score, evidence: Evidence, *, uncertainty: bool) -> Estimate:

@@ -18,8 +18,11 @@ Rows = Literal["train", "validation", "test"]
 DEFAULT_SCORES = ("variability", "label_similarity", "change", "probe.linear")
 
 
-def choose_scores(scores: Sequence[str] | str, task: Task, *, stream: bool) -> tuple[list[Score], list[str]]:
-    """The scores to compute; one that does not fit is an error if it was asked for by name, and left out if not."""
+def choose_scores(scores: Sequence[str] | str, task: Task, *, stream: bool) -> tuple[list[Score], dict[str, str]]:
+    """The scores to compute, and why others are left out.
+
+    One that does not fit is an error if it was asked for by name.
+    """
     if isinstance(scores, str) and scores not in ("default", "all"):
         scores = [scores]
     names = LAYER_SCORES.names() if scores == "all" else DEFAULT_SCORES if scores == "default" else scores
@@ -38,7 +41,7 @@ def choose_scores(scores: Sequence[str] | str, task: Task, *, stream: bool) -> t
     left = [score for score in chosen if score.name not in reasons]
     if not left:
         raise MeasureError(f"{task.name}: {chosen[0].name} {reasons[chosen[0].name]}, and so do all other scores")
-    return left, [f"{name} left out: it {reason}" for name, reason in reasons.items()]
+    return left, {name: f"it {reason}" for name, reason in reasons.items()}
 
 
 def with_options(scores: Sequence[Score], options: Mapping[str, Mapping[str, Any]]) -> list[Score]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 import torch
 from torch import Tensor
@@ -63,6 +63,11 @@ def similarity_matrices(evidence: Evidence) -> dict[str, Matrix]:
         pooling: tuple(numbers(row) for row in cka_matrix(evidence.states[pooling][:, few]))
         for pooling in dict.fromkeys(poolings)
     }
+
+
+def left_out_in_words(left_out: Mapping[str, str]) -> list[str]:
+    """A sentence for each score that could not be had."""
+    return [f"{name} left out: {reason}" for name, reason in left_out.items()]
 
 
 def notes_on(

@@ -119,8 +119,8 @@ class Ask:
         """
         count = self.rows if rows is None else rows
         spec = TrialSpec(
-            encoder={"name": encoder.name, "revision": encoder.revision},
-            task={"name": task.name, "fingerprint": task.fingerprint, "metrics": ",".join(task.metrics)},
+            encoder=encoder.ref,
+            task=task.ref,
             plan=plan,
             recipe=replace(self.recipe, seed=seed, **recipe),
             train_rows=None if count is None or count >= len(task.train) else count,
@@ -159,7 +159,7 @@ class Ask:
         results = [self.known(point.spec) for point in points]
         if any(result is None for result in results):
             return None
-        metric = METRICS[points[0].spec.task["metrics"].split(",")[0]]
+        metric = METRICS[points[0].spec.task.metrics[0]]
         sign = 1 if metric.higher_is_better else -1
         done = [
             (sign * result.metrics["validation"][metric.name], -place)

@@ -81,7 +81,7 @@ def quality_table(
         records.append(record | dict(more(done) if more and done else {}))
     correct(records, case)
     notes = [*(constant_note(task) for task in ask.tasks), non_inferior_note(ask.margin), _COLUMNS]
-    return table_of(name, title, records, notes=notes)
+    return table_of(name, title, records, notes=notes, settings={"margin": ask.margin})
 
 
 def _besides(task: Task, done: Sequence[Measured]) -> dict[str, Cell]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from frostline.records.table import Cell
 from frostline.stats.intervals import compare_means, summarise
+from frostline.tasks.assemble import OPTIMISTIC
 from frostline.tasks.metrics import METRICS
 
 if TYPE_CHECKING:
@@ -144,14 +145,9 @@ def _by_frequency(task: Task) -> list[float]:
     return [float(values[place]) for place in np.argsort(-counts, kind="stable")]
 
 
-def is_optimistic(task: Task) -> bool:
-    """Whether what is reported was also selected on, as the papers do."""
-    return any("optimistic" in note for note in task.notes)
-
-
 def notes_on_all(ask: Ask, points: Sequence[Measured]) -> list[str]:
     """What every table of a study has to say: optimistic tasks, those that tell little, and trials that failed."""
-    said = [f"{task.name}: {note}" for task in ask.tasks for note in task.notes if "optimistic" in note]
+    said = [f"{task.name}: {OPTIMISTIC}" for task in ask.tasks if task.protocol == "paper"]
     for task in ask.tasks:
         split, rows = judged_split(task)
         if len(rows) < _FEW:

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import Literal
 
 from frostline.errors import DataError, OptionError
 from frostline.tasks.metrics import check_metric, choose_metrics
 from frostline.tasks.raw_table import counted, show
 from frostline.tasks.splits import count_duplicates, count_twins, divide
-from frostline.tasks.task import Kind, Split, Task
+from frostline.tasks.task import Kind, Protocol, Split, Task
 
-Protocol = Literal["held-out", "paper"]
+OPTIMISTIC = "protocol 'paper': the test split is also selected on, so results are optimistic"
 TEST_SHARE = 0.2
 VALIDATION_SHARE = 0.1
 
@@ -38,6 +37,8 @@ class Parts:
         sizes: rows of (test, validation) to carve, where they are fixed.
         notes: what is already to be said.
         tags: as in `Task`.
+        preset: as in `Task`.
+        guessed_columns: as in `Task`.
     """
 
     name: str
@@ -51,6 +52,8 @@ class Parts:
     sizes: tuple[int, int] | None = None
     notes: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
+    preset: str | None = None
+    guessed_columns: tuple[tuple[str, str], ...] = ()
 
 
 def assemble(parts: Parts, *, protocol: Protocol, seed: int, metric: str | None, carves: bool = True) -> Task:
@@ -66,8 +69,8 @@ def assemble(parts: Parts, *, protocol: Protocol, seed: int, metric: str | None,
         train, validation, test, said = _carve(parts, validation, test, protocol=protocol, seed=seed)
         notes += said
         if protocol == "paper":
-            unused = "; the validation split is not used" if parts.test and parts.validation else ""
-            notes.append(f"protocol 'paper': the test split is also selected on, so results are optimistic{unused}")
+            notes += ["the validation split is not used"] if parts.test and parts.validation else []
+            notes.append(OPTIMISTIC)
     return Task(
         name=parts.name,
         kind=parts.kind,
@@ -79,6 +82,9 @@ def assemble(parts: Parts, *, protocol: Protocol, seed: int, metric: str | None,
         source=parts.source,
         notes=tuple(notes),
         tags=parts.tags,
+        preset=parts.preset,
+        protocol=protocol if carves else "held-out",
+        guessed_columns=parts.guessed_columns,
     )
 
 

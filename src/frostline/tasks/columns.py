@@ -49,7 +49,12 @@ class Columns:
     pair: str | None
     label: str
     choices: tuple[str, ...]
-    notes: tuple[str, ...]
+    guessed: tuple[tuple[str, str], ...]  # role and column
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The guesses in a sentence, if there are any."""
+        return (guesses_in_words(self.guessed),) if self.guessed else ()
 
 
 def choose_columns(
@@ -83,11 +88,20 @@ def choose_columns(
         raise OptionError(f"{table.name}: column {show(repeated[0])} is used twice; give each role its own column")
 
     roles = {"text": (text, text_column), "text pair": (text_pair, pair), "label": (label, label_column)}
-    guessed = [f"{role} = {show(found)}" for role, (asked, found) in roles.items() if found and not asked]
-    if choice_columns and not given_choices:
-        guessed.append(f"choices = {listed([show(c) for c in choice_columns])}")
-    notes = (f"columns guessed from their names: {', '.join(guessed)}",) if guessed else ()
-    return Columns(text=text_column, pair=pair, label=label_column, choices=choice_columns, notes=notes)
+    guessed = [(role, found) for role, (asked, found) in roles.items() if found and not asked]
+    if not given_choices:
+        guessed += [("choices", column) for column in choice_columns]
+    return Columns(text=text_column, pair=pair, label=label_column, choices=choice_columns, guessed=tuple(guessed))
+
+
+def guesses_in_words(guessed: Sequence[tuple[str, str]]) -> str:
+    """The sentence that names each role with the columns that were guessed for it."""
+    roles: dict[str, list[str]] = {}
+    for role, column in guessed:
+        roles.setdefault(role, []).append(show(column))
+    return (
+        f"columns guessed from their names: {', '.join(f'{role} = {listed(names)}' for role, names in roles.items())}"
+    )
 
 
 def check_column(table: Table, column: str, flag: str) -> None:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from frostline.errors import DataError, OptionError, did_you_mean
 from frostline.tasks.arrow import read_dataset, read_frame
-from frostline.tasks.assemble import Parts, Protocol, assemble
+from frostline.tasks.assemble import Parts, assemble
 from frostline.tasks.columns import Columns, check_column, choose_columns
 from frostline.tasks.files import format_of, has_known_suffix, missing_file, read_file
 from frostline.tasks.hub import is_saved_dataset, load_hub, load_saved
 from frostline.tasks.labels import LabelColumn, parse_choice_labels, parse_known_labels, parse_labels
 from frostline.tasks.preset import PRESETS, Preset, find_preset, unknown_preset
 from frostline.tasks.raw_table import Table, is_missing, listed, show
-from frostline.tasks.task import KINDS, Kind, Split, Task
+from frostline.tasks.task import KINDS, Kind, Protocol, Split, Task
 from frostline.tasks.texts import parse_choices, parse_texts
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ def _preset_parts(
         for flag, value in (("--data-dir", data_dir), ("--revision", revision)):
             if value is not None:
                 raise OptionError(f"{flag}: not with the preset {preset.name}, whose data Frostline fetches itself")
-    return preset.read(data_dir, revision)
+    return replace(preset.read(data_dir, revision), preset=preset.name)
 
 
 def _tables(data: Source, revision: str | None) -> tuple[dict[str, Table], str]:
@@ -222,6 +223,7 @@ def _table_parts(
         test=splits.get("test"),
         source=train.name,
         notes=(*columns.notes, *(known.notes if known else ()), *notes),
+        guessed_columns=columns.guessed,
     )
 
 

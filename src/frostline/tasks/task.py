@@ -9,7 +9,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
+from frostline.records import TaskRef
+
 Kind = Literal["classification", "regression", "multiple choice"]
+Protocol = Literal["held-out", "paper"]
 KINDS: tuple[Kind, ...] = ("classification", "regression", "multiple choice")
 Labels = tuple[int, ...] | tuple[float, ...]
 
@@ -91,8 +94,11 @@ class Task:
         test: the rows that are read once, at the end; None only if there is no such split.
         metrics: names in `METRICS`; the first one decides.
         source: where the rows came from, for the record.
-        notes: everything that was guessed, carved, dropped or is worth knowing, a sentence each.
+        notes: what was guessed, carved, dropped or is worth knowing, a sentence each; for people alone.
         tags: linguistic features and kinds of distribution shift that paper 2 names for the task.
+        preset: name of the preset that the rows are from, or None.
+        protocol: 'paper' where the test rows are also selected on, so that results are optimistic.
+        guessed_columns: role and column of each column that was guessed from its name.
     """
 
     name: str
@@ -105,6 +111,9 @@ class Task:
     source: str
     notes: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
+    preset: str | None = None
+    protocol: Protocol = "held-out"
+    guessed_columns: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -128,6 +137,11 @@ class Task:
         """The splits there are, by name."""
         named = {"train": self.train, "validation": self.validation, "test": self.test}
         return {name: split for name, split in named.items() if split is not None}
+
+    @property
+    def ref(self) -> TaskRef:
+        """How trials name it."""
+        return TaskRef(name=self.name, fingerprint=self.fingerprint, metrics=self.metrics)
 
     @property
     def takes_pairs(self) -> bool:

@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -18,7 +17,8 @@ from frostline.encoders.encoder import Encoder
 from frostline.errors import OptionError
 from frostline.plans.methods import METHODS
 from frostline.progress import Progress, detailed, logger, silent
-from frostline.records import Plan, Recipe
+from frostline.records import BaseEncoder, Plan, Recipe
+from frostline.records.trial_id import canonical_plan, canonical_recipe
 from frostline.tasks import Task
 from frostline.tasks.metrics import METRICS
 from frostline.training.checkpoints import Checkpoints
@@ -133,14 +133,16 @@ def tunable_for(workshop: Workshop, plan: Plan, recipe: Recipe) -> Tunable:
     )
 
 
-def base_of(encoder: Encoder) -> dict[str, Any]:
+def base_of(encoder: Encoder) -> BaseEncoder:
     """What is recorded of the encoder that a model is tuned from."""
-    return {
-        "name": encoder.name,
-        "revision": encoder.revision,
-        "folder": None if encoder.folder is None else str(encoder.folder.absolute()),
-        "layers": encoder.depth,
-    }
+    return BaseEncoder(
+        name=encoder.name,
+        revision=encoder.revision,
+        layers=encoder.depth,
+        origin=encoder.origin,
+        folder=None if encoder.folder is None else str(encoder.folder.absolute()),
+        is_changed=encoder.is_changed,
+    )
 
 
 def _notes(encoder: Encoder, tunable: Tunable) -> list[str]:
@@ -210,8 +212,8 @@ def _checkpoints(encoder: Encoder, task: Task, plan: Plan, recipe: Recipe, setti
     said = [
         encoder.revision,
         task.fingerprint,
-        plan.identity(),
-        recipe.to_json(),
+        canonical_plan(plan),
+        canonical_recipe(recipe),
         sorted(settings.new_layers),
         settings.train_rows,
         task.metrics,

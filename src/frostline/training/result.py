@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
-from frostline.records import FORMAT_VERSION, Plan, Recipe
+from frostline.records import FORMAT_VERSION, BaseEncoder, Plan, Recipe
 from frostline.tasks import Task
 from frostline.training.loop import Trained
 from frostline.training.model import Tunable
@@ -21,7 +21,7 @@ class Tuned:
 
     Args:
         tunable: the model, in memory.
-        base: name, revision, folder and number of layers of the encoder that it was tuned from.
+        base: the encoder that it was tuned from.
         plan: what was tuned.
         recipe: how, with the learning rate that was used.
         task: what it was tuned for, without the rows.
@@ -34,7 +34,7 @@ class Tuned:
     """
 
     tunable: Tunable
-    base: Mapping[str, Any]
+    base: BaseEncoder
     plan: Plan
     recipe: Recipe
     task: Task
@@ -50,7 +50,7 @@ class Tuned:
         return {
             "kind": "tuned",
             "format": FORMAT_VERSION,
-            "encoder": {name: self.base[name] for name in ("name", "revision", "layers")},
+            "encoder": {name: getattr(self.base, name) for name in ("name", "revision", "layers")},
             "task": {
                 "name": self.task.name,
                 "fingerprint": self.task.fingerprint,

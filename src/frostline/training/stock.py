@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from frostline.encoders.heads import FamilyHead
 from frostline.errors import OptionError
 from frostline.plans.methods import METHODS
+from frostline.records import BaseEncoder
 from frostline.training.model import Tunable
 
 
@@ -29,9 +27,9 @@ def why_not_stock(tunable: Tunable) -> str | None:
     return f"{reason}: the saved model is loaded with Frostline, and needs the encoder that it was tuned from"
 
 
-def check_base(tunable: Tunable, base: Mapping[str, Any]) -> None:
+def check_base(tunable: Tunable, base: BaseEncoder) -> None:
     """Refuse to save a model that could not be loaded again: no stock one, on an encoder that is in no files."""
-    if (reason := why_not_stock(tunable)) and (not base["folder"] or "+" in str(base["revision"])):
+    if (reason := why_not_stock(tunable)) and not base.can_be_loaded_again:
         raise OptionError(
-            f"{reason}; {base['name']} is in memory only or has been changed: save it first and tune what was saved"
+            f"{reason}; {base.name} is in memory only or has been changed: save it first and tune what was saved"
         )

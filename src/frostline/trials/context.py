@@ -86,7 +86,7 @@ class Context:
 
     def task(self, spec: TrialSpec) -> Task:
         """Return the trial's task."""
-        return self.materials.tasks[spec.task["fingerprint"]]
+        return self.materials.tasks[spec.task.fingerprint]
 
     def workshop(self, spec: TrialSpec) -> Workshop:
         """Return what trials on this encoder, after this surgery, and this task share."""
@@ -94,7 +94,7 @@ class Context:
         if key not in self._workshops:
             recipe = spec.recipe
             self._workshops[key] = Workshop(
-                operate(self.encoder(spec.encoder["revision"]), spec.surgery, seed=recipe.seed),
+                operate(self.encoder(spec.encoder.revision), spec.surgery, seed=recipe.seed),
                 self.task(spec),
                 max_length=recipe.max_length,
                 dtype=recipe.cache_dtype,
@@ -121,5 +121,5 @@ def _workshop_key(spec: TrialSpec) -> str:
     # Only new weights depend on the seed; a workshop serves all seeds otherwise.
     drawn = recipe.seed if spec.surgery.get("reinitialise") else None
     surgery = spec.to_json()["surgery"]
-    fields = [spec.encoder["revision"], surgery, drawn, dict(spec.task), recipe.max_length, recipe.cache_dtype]
+    fields = [spec.encoder.revision, surgery, drawn, spec.task.to_json(), recipe.max_length, recipe.cache_dtype]
     return json.dumps(fields, sort_keys=True)

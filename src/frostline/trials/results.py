@@ -16,8 +16,8 @@ def make_spec(workshop: Workshop, plan: Plan, recipe: Recipe, *, train_rows: int
     if train_rows is not None and train_rows >= len(task.train):
         train_rows = None  # the same trial, whichever way it is asked for
     return TrialSpec(
-        encoder={"name": encoder.name, "revision": encoder.revision},
-        task={"name": task.name, "fingerprint": task.fingerprint, "metrics": ",".join(task.metrics)},
+        encoder=encoder.ref,
+        task=task.ref,
         plan=plan,
         recipe=recipe,
         train_rows=train_rows,

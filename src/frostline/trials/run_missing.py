@@ -61,6 +61,6 @@ def by_shared_states(specs: Iterable[TrialSpec]) -> list[TrialSpec]:
 
     def key(spec: TrialSpec) -> tuple[str, str, str, int]:
         surgery = json.dumps(spec.to_json()["surgery"], sort_keys=True)
-        return spec.encoder["revision"], spec.task["fingerprint"], surgery, -spec.plan.lowest
+        return spec.encoder.revision, spec.task.fingerprint, surgery, -spec.plan.lowest
 
     return sorted(specs, key=key)

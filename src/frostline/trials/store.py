@@ -10,7 +10,8 @@ from pathlib import Path
 from frostline.errors import UserError
 from frostline.records import TrialResult, TrialSpec
 
-FORMAT = 2  # 1 was before studies: trials without kind, surgery, options and values
+# 1 was before studies: trials without kind, surgery, options and values; in 2 the metrics of a task were one word.
+FORMAT = 3
 _PATIENCE = 60.0  # seconds until a file that another program has locked is given up
 _TABLES = """
 CREATE TABLE IF NOT EXISTS about (format INTEGER NOT NULL);

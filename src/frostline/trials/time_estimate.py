@@ -46,9 +46,9 @@ def expected_seconds(
     low = seconds = high = 0.0
     for spec in specs:
         usual = replace(spec.recipe, learning_rate=None, seed=0)
-        key = str((spec.encoder["revision"], spec.task["fingerprint"], spec.train_rows, usual))
+        key = str((spec.encoder.revision, spec.task.fingerprint, spec.train_rows, usual))
         if key not in known:
-            place = workshop(spec.encoder["revision"], spec.task["fingerprint"], spec.recipe.max_length)
+            place = workshop(spec.encoder.revision, spec.task.fingerprint, spec.recipe.max_length)
             costs = _costs(place, spec, usual)
             known[key] = costs.at(_speed(speeds, place.encoder, costs, usual))
         plan = f"{key} {spec.plan.identity()}"

@@ -25,11 +25,7 @@ def read_tables(folder: Path) -> list[Table]:
         found = json.loads(place.read_text(encoding="utf-8"))
         if not isinstance(found, list):
             raise ValueError("it is no list of tables")
-        return [
-            Table(name=one["name"], title=one["title"], columns=tuple(one["columns"]),
-                  rows=tuple(tuple(row) for row in one["rows"]), notes=tuple(one["notes"]))
-            for one in found
-        ]  # fmt: skip
+        return [Table.from_json(one) for one in found]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(
             f"{place}: is damaged ({error}); move it away, and run the study again to write it anew"
@@ -110,8 +106,8 @@ def _record(spec: TrialSpec, result: TrialResult) -> dict[str, Cell]:
     recipe = spec.recipe
     record: dict[str, Cell] = {
         "id": spec.id,
-        "encoder": spec.encoder["name"],
-        "task": spec.task["name"],
+        "encoder": spec.encoder.name,
+        "task": spec.task.name,
         "kind": spec.kind,
         "plan": str(spec.plan),
         "method": spec.plan.method,
@@ -137,8 +133,8 @@ def _besides(spec: TrialSpec, result: TrialResult) -> dict[str, Cell]:
     told = {"learning_rate", "epochs", "steps", "seed"}
     recipe = {name: value for name, value in spec.recipe.to_json().items() if name not in told}
     return {
-        "revision": spec.encoder["revision"],
-        "fingerprint": spec.task["fingerprint"],
+        "revision": spec.encoder.revision,
+        "fingerprint": spec.task.fingerprint,
         "plan_options": _short(spec.plan.options),
         **recipe,
         **{f"seconds_{name.replace(' ', '_')}": value for name, value in result.seconds.items()},

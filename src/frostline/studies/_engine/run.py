@@ -24,7 +24,7 @@ from frostline.states.pooled import Pooling
 from frostline.studies import Ask, Measured, Point, Study
 from frostline.studies._engine.results import PROGRESS, STORE
 from frostline.studies._engine.results import TABLES as TABLES_FILE
-from frostline.studies._tables import is_optimistic, notes_on_all
+from frostline.studies._tables import notes_on_all
 from frostline.tasks import Task
 from frostline.training.execution import use_threads
 from frostline.training.shared_inputs import Workshop
@@ -86,7 +86,7 @@ class StudyRun:
             "options": dict(self.options),
             "recipe": self.recipe.to_json(),
             "given": sorted(self.given & self.study.varies),
-            "protocol": "paper" if any(map(is_optimistic, self.tasks)) else "held-out",
+            "protocol": "paper" if any(task.protocol == "paper" for task in self.tasks) else "held-out",
             "device": self.device,
         }
 
@@ -139,8 +139,7 @@ class StudyRun:
         """The trials that will follow from the results of these, as if the first of each choice were the best."""
 
         def known(spec: TrialSpec) -> TrialResult:
-            names = spec.task["metrics"].split(",")
-            made_up = TrialResult(status="done", metrics={"validation": dict.fromkeys(names, 0.0)})
+            made_up = TrialResult(status="done", metrics={"validation": dict.fromkeys(spec.task.metrics, 0.0)})
             return ask.known(spec) or made_up
 
         found = {point.spec.id: point.spec for point in self.study.trials(replace(ask, known=known), **self.options)}

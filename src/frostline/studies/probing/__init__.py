@@ -15,11 +15,12 @@ from frostline.records import LayerScores, Plan, TrialResult, TrialSpec
 from frostline.scoring.measurement import EXAMPLES, MeasureOptions, measure_layers
 from frostline.scoring.scores import LAYER_SCORES
 from frostline.scoring.selection import Rows
+from frostline.scoring.to_records import left_out_in_words
 from frostline.states.pooled import Pooling
 from frostline.studies import Ask, Point, study
 from frostline.studies._limits import at_least
 from frostline.studies._released import one_pooling
-from frostline.studies._tables import is_optimistic, judged_split
+from frostline.studies._tables import judged_split
 from frostline.studies.probing.figures import HELD_OUT as HELD_OUT
 from frostline.studies.probing.figures import PRETRAINED as PRETRAINED
 from frostline.studies.probing.figures import TUNED as TUNED
@@ -55,7 +56,7 @@ def _score(context: Context, spec: TrialSpec) -> TrialResult:
     values = {
         "curves": {name: list(score.values) for name, score in found.scores.items()},
         "examples": found.examples,
-        "left_out": [note for note in found.notes if " left out: " in note],
+        "left_out": left_out_in_words(found.left_out),
     }
     return replace(base, values=values, seconds={**base.seconds, **found.seconds})
 
@@ -107,16 +108,16 @@ def _one_by_one(
 ) -> LayerScores:
     """The scores that can be had: one that needs more rows must not take the others with it."""
     found: list[LayerScores] = []
-    notes = []
+    left_out: dict[str, str] = {}
     for name in names:
         try:
             found.append(ask(name, {name: options[name]} if name in options else {}))
         except MeasureError as error:
-            notes.append(f"{name} left out: {error}")
+            left_out[name] = str(error)
     if not found:
-        raise MeasureError(notes[0])
+        raise MeasureError(left_out_in_words(left_out)[0])
     scores = {name: score for one in found for name, score in one.scores.items()}
-    return replace(found[0], scores=scores, notes=(*found[0].notes, *notes))
+    return replace(found[0], scores=scores, left_out=left_out)
 
 
 # The study -----------------------------------------------------------------------------------------------------------
@@ -175,8 +176,8 @@ def probing(
         later = {
             name: value
             for name, value, before in (
-                ("probe_rate", probe_rate or _PROBE_RATES.get(task.name, _PROBE_RATE), _PROBE_RATE),
-                ("choose_on", "held-out" if is_optimistic(task) else _CHOOSE_ON, _CHOOSE_ON),
+                ("probe_rate", probe_rate or _PROBE_RATES.get(task.preset or "", _PROBE_RATE), _PROBE_RATE),
+                ("choose_on", "held-out" if task.protocol == "paper" else _CHOOSE_ON, _CHOOSE_ON),
                 ("states", one_pooling("probing", states), "mean"),
             )
             if value != before

@@ -142,7 +142,7 @@ def _evidence(rows: Split, states: Tensor, pooling: Pooling, spec: TrialSpec) ->
         labels=torch.tensor(rows.labels),
         groups=torch.tensor(groups),
         kind="classification",
-        metric=spec.task["metrics"].split(",")[0],
+        metric=spec.task.metrics[0],
         pooling=pooling,
         seed=spec.recipe.seed,
     )

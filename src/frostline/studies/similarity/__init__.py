@@ -46,7 +46,7 @@ def _similarity(context: Context, spec: TrialSpec) -> TrialResult:
     """Tune twice, then compare all layers of both and of the pretrained encoder."""
     tuned = tune_for(context, spec)
     again = replace(spec, recipe=replace(spec.recipe, seed=spec.recipe.seed + _RESTART))
-    original = _states(context.encoder(spec.encoder["revision"]), spec, tuned.task)
+    original = _states(context.encoder(spec.encoder.revision), spec, tuned.task)
     first = _states(as_tuned(tuned.tunable), spec, tuned.task)
     second = _states(as_tuned(tune_for(context, again, test=False).tunable), spec, tuned.task)
     pairs = {
@@ -65,14 +65,14 @@ def _across(context: Context, spec: TrialSpec) -> TrialResult:
     other = context.encoder(spec.options["other"])
     theirs = replace(
         spec,
-        encoder={"name": other.name, "revision": other.revision},
+        encoder=other.ref,
         plan=Plan.full(other.depth),
         recipe=replace(spec.recipe, learning_rate=spec.options["other_rate"]),
     )
     tuned = tune_for(context, spec)
     one = _states(as_tuned(tuned.tunable), spec, tuned.task)
     two = _states(as_tuned(tune_for(context, theirs, test=False).tunable), spec, tuned.task)
-    originals = [_states(encoder, spec, tuned.task) for encoder in (context.encoder(spec.encoder["revision"]), other)]
+    originals = [_states(encoder, spec, tuned.task) for encoder in (context.encoder(spec.encoder.revision), other)]
     unbiased = not spec.options["biased"]
     matrix = cka_matrix(one, two, unbiased=unbiased)
     order = order_of_matches(matrix)

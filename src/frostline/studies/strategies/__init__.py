@@ -249,7 +249,7 @@ def _of_seed(
             continue  # the rate of the last layers is not known yet
         tried = (shared[len(plan.layers)],) if reuses else _tried(ask, plan, encoder, rates)
         labels = {"plan": str(plan), "method": method.name, "best_layer": best}
-        is_shorter = arm == "full" and method.name == "full" and task.name in _SHORTER
+        is_shorter = arm == "full" and method.name == "full" and task.preset in _SHORTER
         epochs = ask.epochs(10 if is_shorter else ask.recipe.epochs)
         points = [
             ask.point(encoder, task, plan, arm=arm, seed=seed, learning_rate=rate, epochs=epochs,

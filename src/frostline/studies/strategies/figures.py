@@ -9,6 +9,7 @@ from frostline.charts import Figure, Results, Row, by, said_of
 from frostline.charts.draw import beside, dots, scatter
 from frostline.charts.theme import BLUE, GREEN, GREY, ORANGE, PINK, RED, SKY, VIOLET, YELLOW
 from frostline.charts.words import WHISKERS, cut_intervals, set_aside, telling
+from frostline.studies._comparisons import non_inferior_note
 
 # Plans around the best layer are warm, baselines cold.
 _KINDS = {
@@ -92,7 +93,7 @@ def _against_full(results: Results, plans: Sequence[Row]) -> Figure:
     counted = telling(drawn)
     kept = sum(row["non_inferior"] is True for row in counted)
     levels = [{"level": 0, "name": "all", "panel": panel} for (panel,), _ in by(drawn, "panel")]
-    table = results.tables.get("quality")
+    margin = results.setting("quality", "margin")
     return Figure(
         name="plans",
         title=f"{kept} of {len(counted)} plans are shown to keep up with tuning all layers"
@@ -105,7 +106,7 @@ def _against_full(results: Results, plans: Sequence[Row]) -> Figure:
         paper="paper 1, figures 4, 5 and 10",
         notes=("plans by the number of tuned layers, as (bottom, top, head); random ones differ between seeds",
                "whiskers: 95% bootstrap over test rows",
-               *(note for note in (table.notes if table else ()) if note.startswith("non_inferior")),
+               *([] if margin is None else [non_inferior_note(float(margin))]),
                *set_aside(plans)),
     )  # fmt: skip
 

@@ -1,0 +1,77 @@
+"""The id of a trial: a hash of a frozen canonical form, so that stores, kept models and benches stay valid.
+
+Every field of the first version is written out here. A field that came later is left out at the value that trials had
+before it existed; a field that is not listed yet, at its default. Names and reasons are never part of the form.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import MISSING, fields
+from typing import TYPE_CHECKING, Any
+
+from frostline.records._plain import plain
+
+if TYPE_CHECKING:
+    from frostline.records.plan import Plan
+    from frostline.records.recipe import Recipe
+    from frostline.records.trial import TrialSpec
+
+PLAN_FIELDS = ("layers", "head", "embeddings", "method", "options", "because")
+LATER_PLAN_FIELDS: Mapping[str, Any] = {}
+RECIPE_FIELDS = (
+    "learning_rate", "epochs", "batch", "accumulate", "schedule", "warmup", "weight_decay", "clip", "dropout",
+    "frozen_dropout", "head", "max_length", "select", "patience", "evaluate_every", "new_layer_rate", "precision",
+    "cache_dtype", "threads", "seed",
+)  # fmt: skip
+LATER_RECIPE_FIELDS: Mapping[str, Any] = {"steps": None}
+TRIAL_FIELDS = ("encoder", "task", "plan", "recipe", "train_rows", "kind", "surgery", "options")
+LATER_TRIAL_FIELDS: Mapping[str, Any] = {}
+
+_PLAIN_TUNING = {"kind": "tune", "surgery": {}, "options": {}}  # left out together: trials were nothing else at first
+
+
+def trial_id(spec: TrialSpec) -> str:
+    """A hash of everything that the trial's result depends on."""
+    return hashlib.sha256(json.dumps(_canonical_trial(spec), sort_keys=True).encode()).hexdigest()[:16]
+
+
+def canonical_plan(plan: Plan) -> dict[str, Any]:
+    """The plan as ids hash it; the reason stays in the form, always empty, as the first version had it."""
+    form = {name: plain(getattr(plan, name)) for name in PLAN_FIELDS}
+    return {**form, "because": "", **_later(plan, PLAN_FIELDS, LATER_PLAN_FIELDS)}
+
+
+def canonical_recipe(recipe: Recipe) -> dict[str, Any]:
+    """The recipe as ids hash it."""
+    form = {name: plain(getattr(recipe, name)) for name in RECIPE_FIELDS}
+    return {**form, **_later(recipe, RECIPE_FIELDS, LATER_RECIPE_FIELDS)}
+
+
+def _canonical_trial(spec: TrialSpec) -> list[Any]:
+    more = {name: plain(getattr(spec, name)) for name in _PLAIN_TUNING}
+    more |= _later(spec, TRIAL_FIELDS, LATER_TRIAL_FIELDS)
+    return [
+        spec.encoder.revision,
+        spec.task.fingerprint,
+        ",".join(spec.task.metrics),
+        canonical_plan(spec.plan),
+        canonical_recipe(spec.recipe),
+        spec.train_rows,
+        *([] if more == _PLAIN_TUNING else [more]),
+    ]
+
+
+def _later(record: Any, first: Collection[str], left_out_at: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields that came after the first version and are not at the value at which they are left out."""
+    found = {}
+    for field in fields(record):
+        if field.name in first:
+            continue
+        default = field.default if field.default_factory is MISSING else field.default_factory()
+        value = getattr(record, field.name)
+        if value != left_out_at.get(field.name, default):
+            found[field.name] = plain(value)
+    return found
