@@ -52,17 +52,6 @@ class Table:
         writer.writerows(self.rows)
         return out.getvalue()
 
-    def without_timings(self) -> Table:
-        """The part that is the same wherever and whenever the study runs."""
-        kept = [place for place, name in enumerate(self.columns) if not name.startswith("seconds")]
-        return Table(
-            name=self.name,
-            title=self.title,
-            columns=tuple(self.columns[place] for place in kept),
-            rows=tuple(tuple(row[place] for place in kept) for row in self.rows),
-            notes=self.notes,
-        )
-
 
 def table_of(
     name: str, title: str, records: Iterable[Mapping[str, Cell]], *, notes: Iterable[str] = (), rounds: bool = True
