@@ -16,8 +16,9 @@ from torch import Tensor
 from frostline.encoders.encoder import Encoder
 from frostline.encoders.heads import FamilyHead, make_head
 from frostline.encoders.tokens import Tokens
+from frostline.scoring.fisher.sample import FisherSample
 from frostline.scoring.score_inputs import Evidence
-from frostline.scoring.scores.fisher import EXAMPLES, fisher_diagonal
+from frostline.scoring.scores.fisher import EXAMPLES
 
 Diagonals = list[dict[str, Tensor]]
 
@@ -38,7 +39,10 @@ def bench_fisher(encoder: Encoder, texts: list[str], labels: Tensor, *, rounds: 
     head = make_head(encoder, labels=2, seed=0).eval()
 
     def ours() -> Diagonals:
-        return fisher_diagonal(evidence, heads=1)
+        sample = FisherSample(evidence, label="expected", examples=EXAMPLES, heads=1, blocks=1)
+        return [
+            {name: sums[:, 0] / len(sample) for name, sums in squares.by_name().items()} for squares in sample.squares()
+        ][::-1]
 
     _check_same(ours(), loop(encoder, head, tokens, one_backward=False))
     name = f"Fisher diagonal, {EXAMPLES} texts of {tokens.lengths.mean():.0f} tokens"

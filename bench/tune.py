@@ -28,7 +28,7 @@ from frostline.encoders.encoder import Encoder
 from frostline.encoders.loading import load_encoder
 from frostline.encoders.tokens import Tokens
 from frostline.records import Plan, Recipe
-from frostline.states.cache import open_states
+from frostline.states.cache import open_together
 from frostline.tasks import load_task
 from frostline.tasks.splits import sample
 from frostline.training.dataset import Examples
@@ -142,7 +142,8 @@ class Case:
     def ours(self, plan: Plan, *, epochs: int = 1) -> Callable[[], object]:
         """Epochs from kept states; keeping them is timed elsewhere."""
         tunable = self.tunable(plan)
-        states = None if plan.lowest == 0 else open_states(tunable.encoder, self.tokens, plan.lowest - 1)[0]
+        layers = [] if plan.lowest == 0 else [(plan.lowest - 1, False)]
+        (states,) = open_together(tunable.encoder, self.tokens, layers)[0] or [None]
         examples = Examples(tokens=self.tokens, states=states, labels=self.labels, offsets=None)
         recipe = Recipe(epochs=epochs, batch=BATCH, learning_rate=RATE)
         return lambda: train(tunable, examples, None, recipe, metrics=("accuracy",), learning_rate=RATE)
@@ -153,7 +154,7 @@ class Case:
 
         def keep() -> None:
             with tempfile.TemporaryDirectory() as place, _cache_in(place):
-                open_states(encoder, self.tokens, plan.lowest - 1)
+                open_together(encoder, self.tokens, [(plan.lowest - 1, False)])
 
         return keep
 

@@ -90,7 +90,7 @@ def test_a_finished_study_takes_more_seeds_and_runs_only_those(tmp_path):
     assert set(ran) == {2, 3}
     assert len(more.points) == 2 * len(few.points)
     elsewhere = run_quickly("freeze", tmp_path, seeds=4, executor=MadeUp, output=tmp_path / "at once")
-    assert [table.without_timings() for table in more.tables] == [table.without_timings() for table in elsewhere.tables]
+    assert more.tables == elsewhere.tables
     with pytest.raises(OptionError, match="seeds 4 there, 2 here"):
         run_quickly("freeze", tmp_path, executor=MadeUp)
 

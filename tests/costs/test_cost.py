@@ -18,7 +18,7 @@ from frostline.plans.methods import METHODS
 from frostline.prediction.export import _folded
 from frostline.records import Plan, Recipe
 from frostline.records.cost import Cost
-from frostline.states.cache import open_states
+from frostline.states.cache import open_together
 from frostline.training.dataset import frozen_at
 from frostline.training.freeze_audit import count_kept
 from frostline.training.model import make_tunable
@@ -104,8 +104,8 @@ def test_paper_1s_plan_for_roberta_large_costs_what_the_paper_says():
 def test_the_cache_takes_as_many_bytes_as_its_entries_have(name, plan, dtype):
     cost = costs(name, Recipe(batch=8, cache_dtype=dtype)).of(plan)
     encoder = tiny_encoder(name)
-    layer, first_only = frozen_at(make_tunable(encoder, plan, outputs=3))
-    opened = [open_states(encoder, tokens, layer, dtype=dtype, first_only=first_only)[0] for tokens in (TRAIN, OTHERS)]
+    layers = [frozen_at(make_tunable(encoder, plan, outputs=3))]
+    opened = [states for tokens in (TRAIN, OTHERS) for states in open_together(encoder, tokens, layers, dtype=dtype)[0]]
     assert all(states.is_kept for states in opened)
     assert cost.cache == sum(states.size for states in opened)
 

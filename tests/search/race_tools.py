@@ -17,7 +17,6 @@ from frostline.records import Plan
 from frostline.records.cost import Cost
 from frostline.search import planning
 from frostline.search.proposals import Proposal
-from frostline.stats.intervals import compare, interval
 
 DEPTH = 2
 SPEED = Speed(step=1e-3, layer=1e-3, flop=1e-10, update=1e-9, forward_flop=1e-10, factor=1.25)
@@ -97,10 +96,8 @@ def made_up_proposal(
 
 
 def skip_slow_parts(patch: pytest.MonkeyPatch) -> None:
-    """Let runs time no steps and draw little: for tests of whether they run through."""
+    """Let runs time no steps: for tests of whether they run through."""
     patch.setattr(planning, "calibrate", lambda *given, **more: SPEED)
-    for function in (compare, interval):
-        patch.setitem(function.__kwdefaults__ or {}, "draws", 50)
 
 
 def propose_only(patch: pytest.MonkeyPatch, plans: Sequence[Plan], *, source: str = "a test") -> None:

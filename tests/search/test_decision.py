@@ -12,7 +12,7 @@ from frostline.records import EncoderRef, Plan, Recipe, TaskRef, TrialResult, Tr
 from frostline.search.decision import as_json, decide, given_up
 from frostline.search.limits import Budget
 from frostline.search.successive_halving import Entry, Race, Rung
-from frostline.stats.intervals import Difference, compare
+from frostline.stats.intervals import Difference
 from frostline.tasks import Split, Task
 from frostline.tasks.metrics import METRICS
 
@@ -192,8 +192,7 @@ def test_rows_that_belong_together_are_not_counted_as_so_many_pieces_of_evidence
     assert decided([best, cheap], task=grouped).chosen is best
 
 
-def test_an_error_that_is_larger_by_less_than_the_margin_is_good_enough(monkeypatch):
-    monkeypatch.setitem(compare.__kwdefaults__, "draws", 50)  # every draw of these gives the same
+def test_an_error_that_is_larger_by_less_than_the_margin_is_good_enough():
     best = entry(FULL, [1.1] * 50, metric="mse", price=100)  # 0.01
     cheap = entry(TOP, [1.12] * 50, metric="mse", price=10)  # 0.0144
     worse = entry(HEAD, [1.2] * 50, metric="mse", price=1)  # 0.04
@@ -203,8 +202,7 @@ def test_an_error_that_is_larger_by_less_than_the_margin_is_good_enough(monkeypa
     assert "within 0.01 of the best one" in found.why[-1]
 
 
-def test_nothing_is_given_up_of_a_metric_in_units_of_its_own_unless_the_user_says_how_much(monkeypatch):
-    monkeypatch.setitem(compare.__kwdefaults__, "draws", 50)
+def test_nothing_is_given_up_of_a_metric_in_units_of_its_own_unless_the_user_says_how_much():
     best, cheap = entry(FULL, [1.1] * 50, metric="mse", price=100), entry(TOP, [1.12] * 50, metric="mse", price=10)
     assert decided([best, cheap], task=task_of(50, metric="mse")).chosen is best
 

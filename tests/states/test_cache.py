@@ -14,7 +14,7 @@ from tests.tiny import ALL_CONFIGS, CONFIGS, random_tokens, tiny_encoder
 from frostline.encoders.surgery import truncate
 from frostline.errors import OptionError
 from frostline.states import cache
-from frostline.states.cache import open_states
+from frostline.states.cache import open_together
 
 LAYER = 2
 
@@ -35,6 +35,12 @@ def direct(encoder, tokens, rows, layer=LAYER):
             layout = encoder.layout(one)
             pieces.append(encoder.run(encoder.embed(one, layout), layout, 1, layer))
     return torch.cat(pieces)
+
+
+def open_states(encoder, tokens, layer, *, first_only=False, **options):
+    """The states at one layer, and what is said about them."""
+    (states,), notes = open_together(encoder, tokens, [(layer, first_only)], **options)
+    return states, notes
 
 
 def entries(folder):

@@ -5,15 +5,17 @@ from __future__ import annotations
 import csv
 import inspect
 import json
-import sys
+from dataclasses import replace
 
 import pytest
 from tests.search.race_tools import write_rows
 from tests.studies.study_tools import Nothing, run_quickly, save_tiny, study_with
 
+from frostline.encoders.loading import load_encoder
 from frostline.errors import OptionError, UserError
-from frostline.studies import STUDIES
-from frostline.tasks import PRESETS
+from frostline.records import LayerScore, LayerScores, Recipe, TrialResult
+from frostline.studies import STUDIES, Ask
+from frostline.tasks import PRESETS, load_task
 
 
 @pytest.fixture(scope="module", params=STUDIES.names())
@@ -75,33 +77,33 @@ def test_its_tasks_are_presets(name):
 
 
 @pytest.mark.parametrize(
-    ("name", "option", "value"),
+    ("name", "option", "value", "mistake"),
     [
-        ("surgical", "most", 0),
-        ("freeze", "step", 0),
-        ("freeze", "rates", 0),
-        ("freeze", "rates", 6),
-        ("strategies", "arms", "ful+top-1"),
-        ("strategies", "methods", "full+adapter"),
-        ("permute", "orders", 0),
-        ("permute", "size", -1),
-        ("truncate", "head_epochs", 0),
-        ("probing", "probe_rate", -1),
-        ("probing", "scores", "variability,rnak"),
-        ("probing", "examples", 1),
-        ("probing", "states", "middle"),
-        ("strategies", "states", "middle"),
-        ("strategies", "rates", -1),
-        ("strategies", "bottleneck", -3),
-        ("similarity", "texts", 3),
-        ("similarity", "permutations", 0),
-        ("reinitialise", "step", -1),
-        ("reinitialise", "sizes", "many"),
+        ("surgical", "most", 0, "most 0 must be 1 or more"),
+        ("freeze", "step", 0, "step 0 must be 1 or more"),
+        ("freeze", "rates", 0, "rates 0 must be 1 or more"),
+        ("freeze", "rates", 6, r"rates 6 must be 1\.\.5"),
+        ("strategies", "arms", "ful+top-1", "arms: unknown 'ful'"),
+        ("strategies", "methods", "full+adapter", "unknown method 'adapter'"),
+        ("permute", "orders", 0, "orders 0 must be 1 or more"),
+        ("permute", "size", -1, "size -1 must be 0 or more"),
+        ("truncate", "head_epochs", 0, "head_epochs 0 must be 1 or more"),
+        ("probing", "probe_rate", -1, "probe_rate -1 must be 0 or more"),
+        ("probing", "scores", "variability,rnak", "unknown layer score 'rnak'"),
+        ("probing", "examples", 1, "examples 1 must be 2 or more"),
+        ("probing", "states", "middle", "states 'middle' must be one of mean, first"),
+        ("strategies", "states", "middle", "states 'middle' must be one of mean, first"),
+        ("strategies", "rates", -1, "rates -1 must be 0 or more"),
+        ("strategies", "bottleneck", -3, "bottleneck -3 must be 0 or more"),
+        ("similarity", "texts", 3, "texts 3 must be 4 or more"),
+        ("similarity", "permutations", 0, "permutations 0 must be 1 or more"),
+        ("reinitialise", "step", -1, "step -1 must be 0 or more"),
+        ("reinitialise", "sizes", "many", "sizes 'many': must look like 500"),
     ],
 )
-def test_values_that_make_no_sense_are_refused_before_anything_runs(name, option, value, tmp_path):
+def test_values_that_make_no_sense_are_refused_before_anything_runs(name, option, value, mistake, tmp_path):
     ran = []
-    with pytest.raises(UserError, match=str(value).split("+")[-1].split(",")[-1].replace("top-1", "ful")) as error:
+    with pytest.raises(UserError, match=mistake) as error:
         run_quickly(name, tmp_path, options={option: value}, progress=ran.append)
     assert "\n" not in str(error.value)
     assert ran == []
@@ -125,10 +127,46 @@ def test_its_options_are_checked(name):
     assert set(STUDIES[name].defaults) == {key for key, one in parameters.items() if one.kind is one.KEYWORD_ONLY}
 
 
+@pytest.fixture(scope="module")
+def make_ask(tmp_path_factory):
+    """What asks a study for its trials on two families and on tasks of these names, all trials having failed."""
+    folder = tmp_path_factory.mktemp("varies")
+    letters = load_task(write_rows(folder / "letters.csv", 120))
+    encoders = [load_encoder(save_tiny(folder / family, family=family)) for family in ("bert", "roberta")]
+
+    def make(names, *given):
+        return Ask(
+            encoders=tuple(encoders),
+            tasks=tuple(replace(letters, name=name) for name in names),
+            seeds=2,
+            rows=None,
+            recipe=Recipe(epochs=7),
+            known=lambda spec: TrialResult(status="failed", reason="on purpose"),
+            scores=made_up_scores,
+            given=frozenset(given),
+        )
+
+    return make
+
+
+def made_up_scores(encoder, task, names, *, pooling="mean"):
+    """Layer scores of which the last layer's are the best."""
+    values = tuple(float(layer) for layer in range(encoder.depth + 1))
+    return LayerScores(
+        encoder={"name": encoder.name, "layers": encoder.depth}, task={"name": task.name}, pooling=pooling,
+        rows="train", examples=96, max_length=512, truncated=0, seed=0,
+        scores={name: LayerScore(name=name, better="high", values=values, summary="made up") for name in names},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("what", ["epochs", "seeds"])
 @pytest.mark.parametrize("name", STUDIES.names())
-def test_it_says_what_its_paper_varies_unless_it_is_given(name):
-    """What depends on it is part of the specification."""
+def test_it_says_what_its_paper_varies_unless_it_is_given(name, what, make_ask):
+    """What depends on it is part of the specification: giving the number that is set anyway changes the trials."""
     study = STUDIES[name]
-    source = inspect.getsource(sys.modules[study.trials.__module__])
-    found = {what for what, sign in (("epochs", "ask.epochs("), ("seeds", "in ask.given")) if sign in source}
-    assert study.varies == found
+
+    def trials(*given):
+        return [point.spec.id for point in study.trials(make_ask(study.tasks, *given), **study.options({}))]
+
+    assert trials()
+    assert (trials() != trials(what)) == (what in study.varies)

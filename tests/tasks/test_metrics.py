@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from frostline.errors import OptionError
-from frostline.tasks import METRICS, Split, choose_metrics, compute_metrics
+from frostline.tasks import METRICS, Split, choose_metrics
 
 LABELS = [0, 0, 0, 1, 1, 1, 1, 0]
 GUESSES = [0, 1, 0, 1, 0, 1, 1, 0]  # true positives 3, false positives 1, false negatives 1, true negatives 3
@@ -120,7 +120,3 @@ def test_the_metric_asked_for_comes_first_and_the_default_stays():
 def test_a_metric_of_another_kind_is_refused_with_those_that_fit():
     with pytest.raises(OptionError, match=r"'f1' does not fit regression; these do: spearman, pearson, r2, mse"):
         choose_metrics("regression", split(0.1, 2.0), n_classes=0, asked="f1")
-
-
-def test_all_metrics_of_a_task_come_at_once():
-    assert compute_metrics(("f1", "accuracy"), LABELS, GUESSES) == {"f1": 0.75, "accuracy": 0.75}

@@ -8,7 +8,7 @@ from tests.tiny import VOCABULARY, tiny_encoder
 
 from frostline.encoders.tokens import Tokens
 from frostline.records import Plan
-from frostline.states.cache import open_states
+from frostline.states.cache import open_together
 from frostline.states.frozen import DType
 from frostline.training.dataset import Examples
 from frostline.training.model import Tunable, make_tunable
@@ -40,9 +40,8 @@ def examples_for(
     states = None
     if plan.lowest:
         first_only = plan.lowest > plan.head and bool(tunable.head.reads_first_token_only)
-        states, notes = open_states(
-            tunable.encoder, tokens, plan.lowest - 1, dtype=dtype, first_only=first_only, keep=keep
-        )
+        layers = [(plan.lowest - 1, first_only)]
+        (states,), notes = open_together(tunable.encoder, tokens, layers, dtype=dtype, keep=keep)
         assert states.is_kept == keep, notes
     return Examples(tokens=tokens, states=states, labels=labels, offsets=None)
 

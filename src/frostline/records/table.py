@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any
 
@@ -66,15 +66,6 @@ class Table:
         writer.writerow(self.columns)
         writer.writerows(self.rows)
         return out.getvalue()
-
-    def without_timings(self) -> Table:
-        """The part that is the same wherever and whenever the study runs."""
-        kept = [place for place, name in enumerate(self.columns) if not name.startswith("seconds")]
-        return replace(
-            self,
-            columns=tuple(self.columns[place] for place in kept),
-            rows=tuple(tuple(row[place] for place in kept) for row in self.rows),
-        )
 
 
 def table_of(

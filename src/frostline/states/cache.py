@@ -72,33 +72,6 @@ def cache_limit() -> int:
     return int(limit * 1e9)
 
 
-def open_states(
-    encoder: Encoder,
-    tokens: Tokens,
-    layer: int,
-    *,
-    dtype: DType = "float16",
-    first_only: bool = False,
-    keep: bool = True,
-    progress: Progress = silent,
-) -> tuple[FrozenStates, list[str]]:
-    """The states of texts at a layer, read from the cache or built there, and what is to be said about it.
-
-    Where they do not fit, or `keep` is off, they are computed whenever they are asked for.
-
-    Args:
-        encoder: in eval mode; what lies above the layer does not matter.
-        tokens: of the texts.
-        layer: 0..L.
-        dtype: of the states on disk; float16 that overflows becomes float32.
-        first_only: keep each text's first token alone.
-        keep: use the disk.
-        progress: progress callback.
-    """
-    (states,), notes = open_together(encoder, tokens, [(layer, first_only)], dtype=dtype, keep=keep, progress=progress)
-    return states, notes
-
-
 def open_together(
     encoder: Encoder,
     tokens: Tokens,

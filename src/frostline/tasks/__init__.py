@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from frostline.tasks.load import load_task
-    from frostline.tasks.metrics import METRICS, TaskMetric, choose_metrics, compute_metrics
+    from frostline.tasks.metrics import METRICS, TaskMetric, choose_metrics
     from frostline.tasks.preset import PRESETS, Preset, find_preset
     from frostline.tasks.splits import sample
     from frostline.tasks.task import Split, Task
@@ -24,7 +24,6 @@ __all__ = [
     "Task",
     "TaskMetric",
     "choose_metrics",
-    "compute_metrics",
     "find_preset",
     "load_task",
     "sample",
@@ -38,7 +37,6 @@ _HOMES = {
     "Task": "task",
     "TaskMetric": "metrics",
     "choose_metrics": "metrics",
-    "compute_metrics": "metrics",
     "find_preset": "preset",
     "load_task": "load",
     "sample": "splits",

@@ -237,12 +237,5 @@ def is_imbalanced(split: Split) -> bool:
     return max(sizes) > IMBALANCE * min(sizes)
 
 
-def compute_metrics(
-    names: Sequence[str], labels: Sequence[float] | Numbers, predictions: Sequence[float] | Numbers
-) -> dict[str, float]:
-    """Every named metric of the same predictions."""
-    return {name: METRICS[name](labels, predictions) for name in names}
-
-
 def _is_constant(values: Numbers) -> bool:
     return bool((values == values[0]).all())

@@ -181,10 +181,6 @@ class Checkpoints:
             shutil.rmtree(old, ignore_errors=True)
         self._last = time.monotonic()
 
-    def clear(self) -> None:
-        """Remove all: the run is over."""
-        shutil.rmtree(self.folder, ignore_errors=True)
-
     def _newest_first(self) -> list[Path]:
         return sorted(self._folders(), key=_step_of, reverse=True)
 

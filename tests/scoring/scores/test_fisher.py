@@ -12,10 +12,11 @@ from frostline.encoders.encoder import Encoder, unroll
 from frostline.encoders.heads import make_head
 from frostline.errors import MeasureError, OptionError
 from frostline.scoring.fisher.label_weights import multinomial_root
+from frostline.scoring.fisher.sample import FisherSample
 from frostline.scoring.fisher.squared_gradients import squares_form_in_batches
 from frostline.scoring.score_inputs import Evidence
 from frostline.scoring.scores import LAYER_SCORES
-from frostline.scoring.scores.fisher import estimate_fisher, fisher_diagonal
+from frostline.scoring.scores.fisher import EXAMPLES, estimate_fisher
 from frostline.tasks.task import Kind
 
 LENGTHS = (5, 12, 3, 9, 2, 12)
@@ -102,6 +103,14 @@ def answers(logits, kind, label, true, draw):
     if label in ("expected", "logit"):
         return [(p[y], (log_p if label == "expected" else logits)[y]) for y in range(len(p))]
     return [(1.0, log_p[int(true) if label == "true" else int((draw > p.cumsum(0)[:-1]).sum())])]
+
+
+def fisher_diagonal(evidence, *, label="expected", heads=1):
+    """The Fisher diagonal of each of layers 1..L that scores are taken of: by parameter name, (heads, *shape)."""
+    sample = FisherSample(evidence, label=label, examples=EXAMPLES, heads=heads, blocks=1)
+    layers = [{name: sums[:, 0] / len(sample) for name, sums in squares.by_name().items()}
+              for squares in sample.squares()]  # fmt: skip
+    return layers[::-1]
 
 
 def assert_same(found, expected, *, tolerance=1e-5, head=0):

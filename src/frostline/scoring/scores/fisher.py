@@ -102,18 +102,6 @@ def estimate_fisher(
     return _with_uncertainty(values, by_head=scores[:, :, 0].T, without_block=scores[:, :, 1:].mean(1).T)
 
 
-def fisher_diagonal(
-    evidence: Evidence, *, label: Label = "expected", examples: int = EXAMPLES, heads: int = HEADS
-) -> list[dict[str, Tensor]]:
-    """The Fisher diagonal of each of layers 1..L: by parameter name, (heads, *shape)."""
-    sample = FisherSample(evidence, label=label, examples=examples, heads=heads, blocks=1)
-    diagonals = [
-        {name: sums[:, 0] / len(sample) for name, sums in squares.by_name().items()}  # dividing makes a copy
-        for squares in sample.squares()
-    ]
-    return diagonals[::-1]
-
-
 # From squares to scores --------------------------------------------------------------------------------------------
 
 
