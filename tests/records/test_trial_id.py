@@ -52,7 +52,7 @@ CHANGES: dict[str, dict[str, Any]] = {
             "learning_rate": None, "epochs": 3, "steps": 50, "batch": 8, "accumulate": 2, "schedule": "constant",
             "warmup": 0.5, "weight_decay": 0.1, "clip": 0.0, "dropout": 0.0, "frozen_dropout": False, "head": "mean",
             "max_length": 9, "select": "last", "patience": 1, "evaluate_every": 5, "new_layer_rate": 2.0,
-            "precision": "bfloat16", "cache_dtype": "float32", "threads": None, "seed": 4,
+            "precision": "bfloat16", "cache_dtype": "float32", "train_rows": 9, "threads": None, "seed": 4,
         }.items()
     },
 }  # fmt: skip
@@ -92,6 +92,7 @@ IDS = {
     "recipe new_layer_rate": "528e2ff62f42df30",
     "recipe precision": "4985195663e30758",
     "recipe cache_dtype": "b82c55c789eaee72",
+    "recipe train_rows": "ae02e1955ed22a47",
     "recipe threads": "9e414c5de43b2a0e",
     "recipe seed": "dd4fc961d76cf3d5",
 }

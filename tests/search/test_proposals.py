@@ -13,7 +13,7 @@ from tests.training.tuning_tools import many_tokens
 from frostline.costs.cost import Costs
 from frostline.costs.workload import Workload
 from frostline.errors import OptionError
-from frostline.plans.learning_rates import typical_rate
+from frostline.plans.learning_rates import learning_rate_for
 from frostline.plans.methods import METHODS
 from frostline.plans.strategies import STRATEGIES, best_layer, strategy
 from frostline.records import LayerScore, LayerScores, Plan, Recipe
@@ -264,9 +264,11 @@ def test_a_proposal_is_plain_json_and_says_why():
 
 
 def test_narrow_encoders_and_plans_of_few_layers_train_with_higher_rates():
-    few, most, full = (typical_rate(plan, 768) for plan in (Plan.span(11, 12, 12), Plan.span(2, 12, 12), Plan.full(12)))
+    few, most, full = (
+        learning_rate_for(plan, 768) for plan in (Plan.span(11, 12, 12), Plan.span(2, 12, 12), Plan.full(12))
+    )
     assert few == pytest.approx(4 * full) and most == full == METHODS["full"].learning_rate
-    assert typical_rate(Plan.full(12), 384) == pytest.approx(2 * full)
-    assert typical_rate(Plan(layers=(12,), head=12, method="lora"), 768) == METHODS["lora"].learning_rate
-    assert typical_rate(Plan(layers=(), head=12), 384) == typical_rate(Plan(layers=(), head=1), 768) == 2e-3
-    assert typical_rate(Plan.full(6), 312) == float(f"{METHODS['full'].learning_rate * 768 / 312:.1e}")
+    assert learning_rate_for(Plan.full(12), 384) == pytest.approx(2 * full)
+    assert learning_rate_for(Plan(layers=(12,), head=12, method="lora"), 768) == METHODS["lora"].learning_rate
+    assert learning_rate_for(Plan(layers=(), head=12), 384) == learning_rate_for(Plan(layers=(), head=1), 768) == 2e-3
+    assert learning_rate_for(Plan.full(6), 312) == float(f"{METHODS['full'].learning_rate * 768 / 312:.1e}")

@@ -15,7 +15,7 @@ import pytest
 from tests.search.race_tools import made_up_proposal, save_shallow, write_rows
 
 from frostline.encoders.loading import load_encoder
-from frostline.plans.learning_rates import typical_rate
+from frostline.plans.learning_rates import learning_rate_for
 from frostline.records import Plan, Recipe, TrialResult
 from frostline.search.successive_halving import Trials, make_rungs, race
 from frostline.tasks import Split, Task, load_task
@@ -98,7 +98,7 @@ def round_of(spec):
 def times_usual(spec):
     """How many times its plan's usual learning rate a trial trains with; short rounds have higher ones."""
     higher = {1: 3.0, 2: 1.7, 3: 1.0}[round_of(spec)]
-    return round(spec.recipe.learning_rate / (higher * typical_rate(spec.plan, WIDTH)), 6)
+    return round(spec.recipe.learning_rate / (higher * learning_rate_for(spec.plan, WIDTH)), 6)
 
 
 def single(layer, *, price=None):
@@ -232,7 +232,7 @@ def test_short_rounds_train_at_higher_rates_by_the_square_root_of_how_much_short
     executor = Scripted(by_layer)
     race(executor, [*SINGLES, *BASELINES], Recipe())
     rates = {round_of(spec): spec.recipe.learning_rate for spec, _ in executor.ran if spec.plan == HEAD_ONLY.plan}
-    usual = typical_rate(HEAD_ONLY.plan, WIDTH)
+    usual = learning_rate_for(HEAD_ONLY.plan, WIDTH)
     assert rates == pytest.approx({1: 9**0.5 * usual, 2: 3**0.5 * usual, 3: usual}, rel=0.02)
 
 
@@ -263,7 +263,7 @@ def test_a_race_of_one_round_tries_no_other_rate():
 def test_a_trial_that_failed_is_said_and_out_of_the_race():
     lost = SINGLES[0].plan
     found = race(Scripted(lambda spec: "diverged" if spec.plan == lost else by_layer(spec)), SINGLES, Recipe())
-    assert found.failed == (f"{lost} at {3 * typical_rate(lost, WIDTH):g}: diverged",)
+    assert found.failed == (f"{lost} at {3 * learning_rate_for(lost, WIDTH):g}: diverged",)
     assert all(lost not in plans_of(rung) for rung in found.rungs)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from frostline.encoders.encoder import Encoder
 from frostline.encoders.loading import load_encoder
 from frostline.errors import OptionError
+from frostline.records import Recipe
 from frostline.tasks import Task, load_task
 from frostline.tasks.splits import sample
 
@@ -46,3 +48,17 @@ def to_task_or_sample(given: Task | Any, *, seed: int, **options: Any) -> Task:
     return replace(
         task, train=parts["train"], validation=parts["validation"], test=parts["test"], notes=(*task.notes, note)
     )
+
+
+def to_recipe(given: Recipe | str | Path | None) -> Recipe | None:
+    """Return the recipe, read from a JSON file such as a run's recipe.json where it is not one already."""
+    if given is None or isinstance(given, Recipe):
+        return given
+    try:
+        return Recipe.from_json(json.loads(Path(given).read_text(encoding="utf-8")))
+    except OSError as error:
+        raise OptionError(f"recipe {given}: {error.strerror}; give a JSON file such as a run's recipe.json") from None
+    except (ValueError, TypeError) as error:
+        raise OptionError(
+            f"recipe {given}: is not a recipe in JSON ({error}); give one such as a run's recipe.json"
+        ) from None

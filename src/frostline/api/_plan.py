@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from frostline.api._arguments import to_encoder, to_task_or_sample
+from frostline.api._arguments import to_encoder, to_recipe, to_task_or_sample
 from frostline.encoders.encoder import Encoder
 from frostline.progress import Progress, silent
 from frostline.records import Recipe
@@ -23,7 +23,7 @@ def plan(
     task: Task | Any = None,
     *,
     budget: Budget | None = None,
-    recipe: Recipe | None = None,
+    recipe: Recipe | str | Path | None = None,
     allow_frostline_only: bool = False,
     progress: Progress = silent,
 ) -> Plans:
@@ -37,7 +37,7 @@ def plan(
         allow_frostline_only: also consider plans whose models only Frostline can load.
         progress: progress callback.
     """
-    recipe = recipe or Recipe()
+    recipe = to_recipe(recipe) or Recipe()
     task = to_task_or_sample(task, seed=recipe.seed)
     encoder = to_encoder(encoder)
     with use_threads(recipe.threads):

@@ -9,8 +9,9 @@ from typing import Any
 
 import torch
 
-from frostline.api._arguments import to_encoder, to_task_or_sample
+from frostline.api._arguments import to_encoder, to_recipe, to_task_or_sample
 from frostline.encoders.encoder import Encoder
+from frostline.errors import OptionError
 from frostline.files import folders
 from frostline.progress import Progress, logger, silent
 from frostline.records import Recipe
@@ -34,7 +35,7 @@ def run(
     output: str | Path = DEFAULT_OUTPUT,
     overwrite: bool = False,
     budget: Budget | None = None,
-    recipe: Recipe | None = None,
+    recipe: Recipe | str | Path | None = None,
     allow_frostline_only: bool = False,
     compute: Compute | None = None,
     cache: bool = True,
@@ -48,13 +49,18 @@ def run(
         output: folder for the model, the report and the evidence; an interrupted run there is continued.
         overwrite: replace what an earlier run left in that folder.
         budget: limits and goal; None for the cheapest plan within one point of the best.
-        recipe: epochs, batch and so on of a complete trial; a learning rate in it is every plan's.
+        recipe: epochs, batch and so on of a complete trial, or a JSON file of them; a learning rate in it is every
+            plan's.
         allow_frostline_only: also consider plans whose models only Frostline can load.
         compute: where trials run; None for this process. With the same threads per trial, the choice is the same.
         cache: keep frozen states on disk.
         progress: progress callback.
     """
-    folder, recipe, compute = Path(output), recipe or Recipe(), compute or Compute()
+    folder, recipe, compute = Path(output), to_recipe(recipe) or Recipe(), compute or Compute()
+    if recipe.train_rows is not None:
+        raise OptionError(
+            f"recipe train_rows {recipe.train_rows}: a run decides how many rows each round has; remove it"
+        )
     is_resumed = (folder / folders.CHECKPOINTS).is_dir() and not overwrite
     folders.check_output(folder, overwrite=overwrite, resume=is_resumed, is_run=True)
     task = to_task_or_sample(task, seed=recipe.seed)

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from frostline.api._arguments import to_encoder, to_task
+from frostline.api._arguments import to_encoder, to_recipe, to_task_or_sample
 from frostline.encoders.encoder import Encoder
 from frostline.errors import OptionError
 from frostline.files import folders
-from frostline.plans.learning_rates import paper_rates
+from frostline.plans.learning_rates import epochs_for, paper_rates
 from frostline.plans.parsing import check_words, read_plan
 from frostline.prediction.export import save
 from frostline.progress import Progress, silent
@@ -28,7 +28,7 @@ def tune(
     *,
     plan: Plan | str = "full",
     scores: LayerScores | None = None,
-    recipe: Recipe | None = None,
+    recipe: Recipe | str | Path | None = None,
     rates: Sequence[float] | Literal["paper"] = (),
     output: str | Path | None = None,
     overwrite: bool = False,
@@ -46,7 +46,8 @@ def tune(
         task: a Task, a file, preset name, hub id, DataFrame or Dataset, or None for the embedded default.
         plan: a Plan, or in words: 'full', '9,12,12', 'layers=2+5+9,head=12', 'freeze=8', a strategy, a JSON file.
         scores: measured layer scores, for strategies that need some; measured here if none are given.
-        recipe: rate, epochs, batch and so on; None for the defaults.
+        recipe: rate, epochs, batch and so on, or a JSON file of them such as a run's recipe.json; None for what
+            suits the plan.
         rates: learning rates to try, of which the best on validation is kept; 'paper' tries those of paper 1.
         output: folder for the model, its card, metrics and predictions.
         overwrite: replace what an earlier run left in that folder.
@@ -57,7 +58,8 @@ def tune(
         checkpoint_every: steps between checkpoints; else one after each evaluation and every five minutes.
         progress: progress callback.
     """
-    recipe = recipe or Recipe()
+    given = to_recipe(recipe)
+    seed, threads = (given.seed, given.threads) if given else (0, None)
     folder = None if output is None else Path(output)
     if folder is None and resume:
         raise OptionError("resume: give the output folder of the run to go on with")
@@ -65,29 +67,31 @@ def tune(
         folders.check_output(folder, overwrite=overwrite, resume=resume)
     if isinstance(plan, str):
         check_words(plan)
-    task = to_task(task, seed=recipe.seed)
+    task = to_task_or_sample(task, seed=seed)
     encoder = to_encoder(encoder)
-    settings = Settings(
-        folder=folder,
-        checkpoints=None if folder is None else folder / folders.CHECKPOINTS,
-        resume=resume,
-        test=test,
-        new_layers=frozenset(new_layers),
-        checkpoint_every=checkpoint_every,
-        progress=progress,
-    )
-    with use_threads(recipe.threads):
-        chosen = plan if isinstance(plan, Plan) else read_plan(plan, encoder, task, scores=scores, seed=recipe.seed)
+    with use_threads(threads):
+        chosen = plan if isinstance(plan, Plan) else read_plan(plan, encoder, task, scores=scores, seed=seed)
+        how = given or Recipe(epochs=epochs_for(chosen))
         tried = paper_rates(chosen, encoder.depth) if rates == "paper" else tuple(rates)
         workshop = Workshop(
             encoder,
             task,
-            max_length=recipe.max_length,
-            dtype=recipe.cache_dtype,
+            max_length=how.max_length,
+            dtype=how.cache_dtype,
             keep=cache,
             progress=progress,
         )
-        tuned = execute(workshop, chosen, recipe, rates=tried, settings=settings)
+        settings = Settings(
+            folder=folder,
+            checkpoints=None if folder is None else folder / folders.CHECKPOINTS,
+            resume=resume,
+            test=test,
+            train_rows=how.train_rows,
+            new_layers=frozenset(new_layers),
+            checkpoint_every=checkpoint_every,
+            progress=progress,
+        )
+        tuned = execute(workshop, chosen, how, rates=tried, settings=settings)
     if folder is not None:
         save(tuned, folder)
         shutil.rmtree(folder / folders.CHECKPOINTS, ignore_errors=True)

@@ -1,54 +1,58 @@
-"""How long and with which learning rates plans of a kind are trained: what suits them, and what paper 1 searched."""
+"""The learning rate and the epochs of a plan, by method, width and number of layers; and what Xie et al. searched.
+
+This is the only place that decides them: `run`, `tune` and the estimators all ask here.
+"""
 
 from __future__ import annotations
 
 from frostline.plans.methods import METHODS
 from frostline.records import Plan
 
-_FEW = 3  # layers; the paper's (b, L, L) plans tune at most so many, its (l*+1, L, L) plans more
+EPOCHS = 3
+_HEAD_ONLY_EPOCHS = 10  # times as many: a head alone learns slowly, and costs next to nothing
+_HEAD_ONLY_RATE = 2e-3
+_USUAL_WIDTH = 768
+_FEW_LAYERS = 3  # the paper's (b, L, L) plans tune at most this many layers, its (l*+1, L, L) plans more
 
 
-_HEAD_ONLY = 10  # times as many epochs: a head alone learns slowly, and costs next to nothing
+def epochs_for(plan: Plan, epochs: int = EPOCHS) -> int:
+    """Return the epochs of a plan where plans that tune layers have this number."""
+    return epochs if plan.layers else _HEAD_ONLY_EPOCHS * epochs
 
 
-def typical_epochs(plan: Plan, epochs: int) -> int:
-    """How many epochs a race gives a plan where plans that tune layers have so many."""
-    return epochs if plan.layers else _HEAD_ONLY * epochs
+def learning_rate_for(plan: Plan, width: int) -> float:
+    """Return a learning rate that plans of this kind train well with, to two digits.
 
-
-def typical_rate(plan: Plan, width: int) -> float:
-    """A learning rate that plans of this kind train well with, to two digits.
-
-    The usual rates are for encoders of width 768; narrower ones take higher rates, and so do plans that train a part of
-    the layers.
+    A method's own rate is for encoders of width 768; narrower ones take higher rates, and so do plans that train at
+    most half of the layers.
 
     Args:
         plan: what is tuned.
-        width: of the encoder's states.
+        width: width of the encoder's states.
     """
     if not plan.layers:
-        return 2e-3
-    usual = METHODS[plan.method].learning_rate * 768 / width
+        return _HEAD_ONLY_RATE
+    usual = METHODS[plan.method].learning_rate * _USUAL_WIDTH / width
     if plan.method == "full" and len(plan.layers) <= plan.head / 2:
         usual *= 4
     return float(f"{usual:.1e}")
 
 
 def paper_rates(plan: Plan, depth: int) -> tuple[float, ...]:
-    """The learning rates that paper 1 tries for plans of this kind, by method.
+    """Return the learning rates that Xie et al. (2022) try for plans of this kind, by method.
 
     Plans that end at the best layer reuse the set of plans that end at the top; what the paper has no set for gets that
     one too.
 
     Args:
         plan: what is tuned.
-        depth: of the whole encoder.
+        depth: number of layers of the whole encoder.
     """
     bottom, top = (plan.layers[0], plan.layers[-1]) if plan.layers else (0, 0)
     in_a_row = len(plan.layers) == top - bottom + 1  # what is drawn at random is none of the paper's triples
     is_whole = in_a_row and (bottom, top) == (1, depth)
     is_lower_part = in_a_row and bottom == 1 and top == plan.head < depth
-    is_upper_part = in_a_row and top == plan.head == depth and len(plan.layers) > _FEW
+    is_upper_part = in_a_row and top == plan.head == depth and len(plan.layers) > _FEW_LAYERS
     if METHODS[plan.method].adds_parameters:
         return (1e-5, 3e-5, 1e-4) if is_whole or is_lower_part or is_upper_part else (3e-5, 1e-4, 3e-4)
     if is_whole:

@@ -15,7 +15,7 @@ class Recipe:
     """How a plan is trained; everything that the result depends on besides encoder, task and plan.
 
     Args:
-        learning_rate: the highest one; None takes the method's own.
+        learning_rate: the highest one; None takes the one that suits the plan.
         epochs: passes over the training rows.
         steps: how many there are, in place of epochs; rows are gone through as often as it takes. None for epochs.
         batch: rows per step.
@@ -34,6 +34,7 @@ class Recipe:
         new_layer_rate: how many times higher the rate of re-initialised layers is.
         precision: number format of the forward pass.
         cache_dtype: number format in which frozen states are kept.
+        train_rows: training rows to learn from, every class in proportion; None for all.
         threads: CPU threads.
         seed: of the head, the order of rows and dropout.
     """
@@ -57,6 +58,7 @@ class Recipe:
     new_layer_rate: float = 1.0
     precision: Literal["float32", "bfloat16"] = "float32"
     cache_dtype: Literal["float16", "float32"] = "float16"
+    train_rows: int | None = None
     threads: int | None = None
     seed: int = 0
 
@@ -84,11 +86,8 @@ class Recipe:
                 )
 
     def to_json(self) -> dict[str, Any]:
-        """The recipe as plain JSON values; a number of steps only where there is one, as it came later."""
-        data = asdict(self)
-        if self.steps is None:
-            del data["steps"]
-        return data
+        """The recipe as plain JSON values; fields that came later only where they are set."""
+        return {name: value for name, value in asdict(self).items() if value is not None or name not in _CAME_LATER}
 
     def passes(self, steps_per_epoch: int) -> float:
         """How often training goes through the rows."""
@@ -115,12 +114,16 @@ _LEAST: dict[str, int | float] = {
     "patience": 1,
     "evaluate_every": 1,
     "new_layer_rate": 0.0,
+    "train_rows": 1,
     "threads": 1,
     "seed": 0,
 }
 
 
-_MAY_BE_NONE = {"learning_rate", "steps", "dropout", "max_length", "patience", "evaluate_every", "threads"}
+_MAY_BE_NONE = {
+    "learning_rate", "steps", "dropout", "max_length", "patience", "evaluate_every", "train_rows", "threads",
+}  # fmt: skip
+_CAME_LATER = {"steps", "train_rows"}
 
 
 _CHOICES = {

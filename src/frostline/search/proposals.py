@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from frostline.errors import OptionError
 from frostline.options import in_words
-from frostline.plans.learning_rates import typical_epochs
+from frostline.plans.learning_rates import epochs_for
 from frostline.plans.methods import METHODS
 from frostline.plans.strategies import STRATEGIES
 from frostline.records import LayerScores, Plan
@@ -185,7 +185,7 @@ def _proposal(group: Sequence[_Candidate], costs: Costs) -> Proposal:
     return Proposal(
         plan=plan,
         sources=tuple(dict.fromkeys(one.source for one in group)),
-        cost=costs.of(plan, epochs=typical_epochs(plan, costs.recipe.epochs)),
+        cost=costs.of(plan, epochs=epochs_for(plan, costs.recipe.epochs)),
         baselines=tuple(dict.fromkeys(one.baseline for one in group if one.baseline)),
         joins_late=any(one.joins_late for one in group),
     )

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from frostline.errors import TrialError
-from frostline.plans.learning_rates import typical_epochs, typical_rate
+from frostline.plans.learning_rates import epochs_for, learning_rate_for
 from frostline.progress import Progress, Step, silent
 from frostline.records import Plan, Recipe, TrialResult, TrialSpec
 from frostline.records.table import Cell, Table, table_of
@@ -288,8 +288,8 @@ def trial_of(workshop: Workshop, plan: Plan, rung: Rung, recipe: Recipe, factor:
         recipe: everything else.
         factor: times the plan's usual learning rate, unless the recipe has one.
     """
-    rate = recipe.learning_rate or factor * rung.rate * typical_rate(plan, workshop.encoder.width)
-    epochs = typical_epochs(plan, rung.epochs)
+    rate = recipe.learning_rate or factor * rung.rate * learning_rate_for(plan, workshop.encoder.width)
+    epochs = epochs_for(plan, rung.epochs)
     return make_spec(workshop, plan, replace(recipe, learning_rate=rate, epochs=epochs), train_rows=rung.train_rows)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import logging
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +16,7 @@ import torch
 
 from frostline.encoders.encoder import Encoder
 from frostline.errors import OptionError
-from frostline.plans.methods import METHODS
+from frostline.plans.learning_rates import learning_rate_for
 from frostline.progress import Progress, detailed, logger, silent
 from frostline.records import BaseEncoder, Plan, Recipe
 from frostline.records.trial_id import canonical_plan, canonical_recipe
@@ -67,24 +68,25 @@ def execute(
         workshop: encoder, task, tokens and frozen states.
         plan: what trains.
         recipe: how.
-        rates: learning rates to try; none for the recipe's or the method's own.
+        rates: learning rates to try; none for the recipe's, or else the one that suits the plan.
         settings: checkpoints, rows, progress.
     """
     started = time.perf_counter()
     encoder, task = workshop.encoder, workshop.task
     check_plan(plan, encoder)
     check_recipe(recipe, encoder)
-    rates = rates or (recipe.learning_rate or default_rate(plan),)
-    recipe = replace(recipe, threads=torch.get_num_threads())
+    rates = rates or (recipe.learning_rate or learning_rate_for(plan, encoder.width),)
+    recipe = replace(recipe, threads=torch.get_num_threads(), train_rows=settings.train_rows)
     tunable, base = tunable_for(workshop, plan, recipe), base_of(encoder)
     if settings.folder is not None:
         check_base(tunable, base)
     recipes = [replace(recipe, learning_rate=rate) for rate in rates]
     kept = [_checkpoints(encoder, task, plan, one, settings) for one in recipes]  # refuses before any long work
-    logger.info(describe(tunable, rates))
+    level = logging.DEBUG if settings.is_short else logging.INFO
+    logger.log(level, describe(tunable, rates))
     notes = [*task.notes, *_notes(encoder, tunable)]
     for note in notes[len(task.notes) :]:
-        logger.info("note: %s", note)  # before the long work, for those who want something else then
+        logger.log(level, "note: %s", note)  # before the long work, for those who want something else then
     examples = _examples(tunable, workshop, recipe, settings)
     prepared = time.perf_counter()
     best, trained = _train_best(tunable, examples, task, recipes, kept, settings)
@@ -233,11 +235,6 @@ def _checkpoints(encoder: Encoder, task: Task, plan: Plan, recipe: Recipe, setti
             "give the same ones, or start anew without --resume"
         )
     return made
-
-
-def default_rate(plan: Plan) -> float:
-    """The method's own learning rate; a higher one where only the head trains."""
-    return METHODS[plan.method].learning_rate if plan.layers else 1e-3
 
 
 def describe(tunable: Tunable, rates: Sequence[float]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import torch
@@ -68,7 +68,7 @@ def load_kept(workshop: Workshop, spec: TrialSpec, place: Path) -> Tuned | None:
         tunable=tunable,
         base=base_of(workshop.encoder),
         plan=spec.plan,
-        recipe=spec.recipe,
+        recipe=replace(spec.recipe, train_rows=spec.train_rows),
         task=task,
         trained=Trained(history=tuple(about["history"]), best=about["best"], audit=audit, seconds=about["training"]),
         metrics={name: judge(found, labels[name], task.metrics, task.kind) for name, found in outputs.items()},

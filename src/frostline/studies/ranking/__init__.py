@@ -11,6 +11,7 @@ import torch
 from frostline.encoders.heads import FamilyHead
 from frostline.errors import OptionError
 from frostline.files import folders
+from frostline.plans.learning_rates import learning_rate_for
 from frostline.progress import Step
 from frostline.records import Plan, TrialResult, TrialSpec
 from frostline.scoring.fisher.label_weights import LABELS, Label
@@ -22,7 +23,7 @@ from frostline.studies._limits import at_least
 from frostline.studies._tables import judged_split
 from frostline.studies.ranking.figures import figures
 from frostline.studies.ranking.tables import ROWS, TUNING, tables
-from frostline.training.execution import default_rate, tunable_for
+from frostline.training.execution import tunable_for
 from frostline.training.loop import judge, train
 from frostline.training.model import Tunable, check_recipe
 from frostline.training.shared_inputs import Workshop
@@ -58,7 +59,7 @@ def _rank_while_tuning(context: Context, spec: TrialSpec) -> TrialResult:
         validation,
         recipe,
         metrics=workshop.task.metrics,
-        learning_rate=recipe.learning_rate or default_rate(spec.plan),
+        learning_rate=recipe.learning_rate or learning_rate_for(spec.plan, workshop.encoder.width),
         progress=look,
     )
     split, _ = judged_split(workshop.task)

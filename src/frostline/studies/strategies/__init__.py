@@ -10,7 +10,7 @@ from frostline.costs.cost import Costs
 from frostline.costs.workload import workload
 from frostline.encoders.encoder import Encoder
 from frostline.errors import OptionError, did_you_mean
-from frostline.plans.learning_rates import paper_rates, typical_rate
+from frostline.plans.learning_rates import learning_rate_for, paper_rates
 from frostline.plans.methods import METHODS
 from frostline.plans.strategies import STRATEGIES, best_layer
 from frostline.records import Plan
@@ -133,7 +133,7 @@ def _tried(ask: Ask, plan: Plan, encoder: Encoder, rates: int) -> tuple[float, .
     if ask.recipe.learning_rate is not None:
         return (ask.recipe.learning_rate,)
     if rates < 1:
-        return (typical_rate(plan, encoder.width),)
+        return (learning_rate_for(plan, encoder.width),)
     return tuple(float(f"{rate * max(1, _PAPER_WIDTH / encoder.width):.3g}")
                  for rate in paper_rates(plan, encoder.depth)[-rates:])  # fmt: skip
 
