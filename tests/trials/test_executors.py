@@ -191,7 +191,7 @@ def test_what_failed_is_run_again_only_where_that_is_asked(materials, tmp_path):
     lost = trial(materials, plan=Plan.span(7, 7, 7))
     with Store(tmp_path / "store.sqlite") as store:
         for retry in (False, False, True):
-            ((spec, found),) = run_missing(store, [lost], executor, retry_failed=retry)
+            ((spec, found),) = run_missing(store, [lost], executor, retry=("refused",) if retry else ())
             assert (spec, found.status) == (lost, "failed")
     assert executor.given == [lost.id, lost.id]
 

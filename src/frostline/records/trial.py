@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from frostline.records._plain import plain
 from frostline.records.plan import Plan
@@ -14,6 +14,7 @@ from frostline.records.trial_id import trial_id
 
 # Why a trial failed: its training diverged, a user's mistake, a bug, a lost process, or a disk without room.
 FailureCause = Literal["", "diverged", "refused", "error", "lost", "disk full"]
+FAILURE_CAUSES: tuple[FailureCause, ...] = get_args(FailureCause)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -110,7 +110,7 @@ class Trials:
 
     def run(self, specs: Iterable[TrialSpec], *, keep: bool = False) -> Iterator[Finished]:
         """Yield the trials with their results; a bug in one of them ends the search."""
-        for spec, result in run_missing(self.store, specs, self.executor, keep=keep):
+        for spec, result in run_missing(self.store, specs, self.executor, retry=("error", "lost"), keep=keep):
             if result.cause == "error":
                 raise TrialError(f"trial {spec.id} (plan {spec.plan}) failed: {result.reason}", result.traceback)
             yield spec, result

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from frostline.errors import UserError
 from frostline.progress import logger
 from frostline.records import TrialResult, TrialSpec
+from frostline.records.trial import FailureCause
 from frostline.trials.executors import Executor, Finished
 from frostline.trials.store import Store
 
 
 def run_missing(
-    store: Store, specs: Iterable[TrialSpec], executor: Executor, *, retry_failed: bool = False, keep: bool = False
+    store: Store,
+    specs: Iterable[TrialSpec],
+    executor: Executor,
+    *,
+    retry: Collection[FailureCause] = (),
+    keep: bool = False,
 ) -> Iterator[Finished]:
     """Yield all trials with their results, after running those that the store does not have.
 
@@ -22,7 +28,7 @@ def run_missing(
         store: where results are looked up and recorded, by this process alone.
         specs: the trials, taken one by one as an executor has room for them; the same one twice runs once.
         executor: runs them.
-        retry_failed: run failed trials again.
+        retry: run trials again that have failed for one of these causes.
         keep: keep the models of trials that run.
     """
     known: deque[Finished] = deque()
@@ -34,7 +40,7 @@ def run_missing(
                 continue
             seen.add(spec.id)
             recorded = store.get(spec)
-            if recorded is None or (retry_failed and recorded.status == "failed"):
+            if recorded is None or (recorded.status == "failed" and recorded.cause in retry):
                 yield spec
             else:
                 known.append((spec, recorded))

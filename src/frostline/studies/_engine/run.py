@@ -19,6 +19,7 @@ from frostline.progress import Progress, Step, logger
 from frostline.records import LayerScores, Recipe, TrialResult, TrialSpec
 from frostline.records.display import Displayed
 from frostline.records.table import Table
+from frostline.records.trial import FAILURE_CAUSES
 from frostline.scoring.measurement import MeasureOptions, measure_layers
 from frostline.states.pooled import Pooling
 from frostline.studies import Ask, Measured, Point, Study
@@ -155,7 +156,7 @@ class StudyRun:
         mine = {"process": os.getpid(), "host": socket.gethostname()}  # whoever watches can see that it is gone
         folders.write_json(self.folder / PROGRESS, {"done": done, "total": total, "seconds_left": None, **mine})
 
-        for _, result in run_missing(store, by_shared_states(missing), executor, retry_failed=True):
+        for _, result in run_missing(store, by_shared_states(missing), executor, retry=FAILURE_CAUSES):
             done += 1
             if result.status == "failed":
                 logger.warning("a trial failed: %s", result.reason)
