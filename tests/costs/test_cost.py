@@ -14,11 +14,13 @@ from tests.training.tuning_tools import many_tokens
 
 from frostline.costs.cost import Costs
 from frostline.costs.workload import Workload
+from frostline.kernels.batch_layout import Reads
 from frostline.plans.methods import METHODS
 from frostline.prediction.export import _folded
 from frostline.records import Plan, Recipe
 from frostline.records.cost import Cost
 from frostline.states.cache import open_states
+from frostline.states.frozen import StatesAt
 from frostline.training.dataset import frozen_at
 from frostline.training.freeze_audit import count_kept
 from frostline.training.model import make_tunable
@@ -104,8 +106,8 @@ def test_paper_1s_plan_for_roberta_large_costs_what_the_paper_says():
 def test_the_cache_takes_as_many_bytes_as_its_entries_have(name, plan, dtype):
     cost = costs(name, Recipe(batch=8, cache_dtype=dtype)).of(plan)
     encoder = tiny_encoder(name)
-    layer, first_only = frozen_at(make_tunable(encoder, plan, outputs=3))
-    opened = [open_states(encoder, tokens, layer, dtype=dtype, first_only=first_only)[0] for tokens in (TRAIN, OTHERS)]
+    at = frozen_at(make_tunable(encoder, plan, outputs=3))
+    opened = [open_states(encoder, tokens, at.layer, dtype=dtype, reads=at.reads)[0] for tokens in (TRAIN, OTHERS)]
     assert all(states.is_kept for states in opened)
     assert cost.cache == sum(states.size for states in opened)
 
@@ -218,4 +220,4 @@ def test_places_of_frozen_states_come_once():
         Plan(layers=(), head=2),
         Plan.span(3, 3, 4),
     ]
-    assert costs().frozen_at(plans) == [(2, False), (2, True)]
+    assert costs().frozen_at(plans) == [StatesAt(layer=2, reads=Reads.ALL), StatesAt(layer=2, reads=Reads.FIRST)]

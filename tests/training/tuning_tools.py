@@ -7,6 +7,7 @@ import torch
 from tests.tiny import VOCABULARY, tiny_encoder
 
 from frostline.encoders.tokens import Tokens
+from frostline.kernels.batch_layout import Reads
 from frostline.records import Plan
 from frostline.states.cache import open_states
 from frostline.states.frozen import DType
@@ -39,10 +40,8 @@ def examples_for(
     plan = tunable.plan
     states = None
     if plan.lowest:
-        first_only = plan.lowest > plan.head and bool(tunable.head.reads_first_token_only)
-        states, notes = open_states(
-            tunable.encoder, tokens, plan.lowest - 1, dtype=dtype, first_only=first_only, keep=keep
-        )
+        reads = tunable.head.reads if plan.lowest > plan.head else Reads.ALL
+        states, notes = open_states(tunable.encoder, tokens, plan.lowest - 1, dtype=dtype, reads=reads, keep=keep)
         assert states.is_kept == keep, notes
     return Examples(tokens=tokens, states=states, labels=labels, offsets=None)
 

@@ -27,19 +27,21 @@ from frostline.errors import OptionError
 from frostline.files import demo_assets as embedded
 from frostline.files.checksums import bits_of, file_checksum
 from frostline.files.disk_arrays import array_in
+from frostline.kernels.batch_layout import Ints, Reads
 from frostline.progress import Progress, Step, silent
-from frostline.states.frozen import DType, FrozenStates, compute, rounded
+from frostline.states.frozen import DType, FrozenStates, StatesAt, compute, rounded
 
 if TYPE_CHECKING:
     from frostline.encoders.encoder import Encoder
     from frostline.encoders.tokens import Tokens
-    from frostline.kernels.batch_layout import Ints
 
 
 FORMAT = 2
 DEFAULT_LIMIT = 32_000_000_000
 _STATES, _ABOUT = "states.bin", "about.json"
 _SPARE = 256 << 20  # bytes of disk that are always left free
+# As entries are named; the first two have been written since there were no others.
+_READS = {Reads.ALL: False, Reads.FIRST: True, Reads.LAST: "last"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +80,7 @@ def open_states(
     layer: int,
     *,
     dtype: DType = "float16",
-    first_only: bool = False,
+    reads: Reads = Reads.ALL,
     keep: bool = True,
     progress: Progress = silent,
 ) -> tuple[FrozenStates, list[str]]:
@@ -91,18 +93,19 @@ def open_states(
         tokens: of the texts.
         layer: 0..L.
         dtype: of the states on disk; float16 that overflows becomes float32.
-        first_only: keep each text's first token alone.
+        reads: the tokens of each text that are kept.
         keep: use the disk.
         progress: progress callback.
     """
-    (states,), notes = open_together(encoder, tokens, [(layer, first_only)], dtype=dtype, keep=keep, progress=progress)
+    at = StatesAt(layer=layer, reads=reads)
+    (states,), notes = open_together(encoder, tokens, [at], dtype=dtype, keep=keep, progress=progress)
     return states, notes
 
 
 def open_together(
     encoder: Encoder,
     tokens: Tokens,
-    layers: Sequence[tuple[int, bool]],
+    wanted: Sequence[StatesAt],
     *,
     dtype: DType = "float16",
     keep: bool = True,
@@ -113,12 +116,12 @@ def open_together(
     Args:
         encoder: in eval mode.
         tokens: of the texts.
-        layers: each a layer, 0..L, and whether to keep first tokens alone.
+        wanted: layers, and which tokens are kept.
         dtype: of the states on disk.
         keep: use the disk.
         progress: progress callback.
     """
-    made = [FrozenStates(encoder, tokens, layer, dtype=dtype, first_only=first) for layer, first in layers]
+    made = [FrozenStates(encoder, tokens, at.layer, dtype=dtype, reads=at.reads) for at in wanted]
     if not keep:
         return made, []
     cache_limit()  # refuses a wrong one also where nothing has to be built
@@ -270,7 +273,7 @@ def _key(states: FrozenStates) -> str:
     unread = encoder.family.upper_keys
     config = {key: value for key, value in encoder.config.to_dict().items() if key not in unread}
     about = [
-        FORMAT, states.layer, states.first_only, config, encoder.order[: states.layer],
+        FORMAT, states.layer, _READS[states.reads], config, encoder.order[: states.layer],
         (getattr(encoder.config, "layer_types", None) or [])[: states.layer],
         torch.__version__, torch.get_num_threads(), encoder.device.type,
     ]  # fmt: skip
