@@ -22,6 +22,7 @@ from frostline.encoders.encoder import Encoder
 from frostline.encoders.head_stack import HeadStack
 from frostline.encoders.heads import make_head
 from frostline.encoders.loading import load_encoder
+from frostline.kernels.batch_layout import Reads
 from frostline.records import Plan, Recipe
 from frostline.states.all_layers import states_of_layers
 from frostline.states.frozen import FrozenStates
@@ -46,14 +47,14 @@ def wide_encoder(like: Encoder) -> Encoder:
 def cached_rows(encoder: Encoder, split: Split) -> Examples:
     """The rows with their states at all layers."""
     tokens = encoder.tokenize(split.texts)
-    states = states_of_layers(encoder, tokens, dtype="float16", first_only=True)
+    states = states_of_layers(encoder, tokens, dtype="float16", reads=Reads.FIRST)
     return Examples(tokens=tokens, states=states, labels=torch.tensor(split.labels), offsets=None)
 
 
 def at_layer(rows: Examples, layer: int) -> Examples:
     """The same rows with the states of one layer."""
     all_layers = rows.states
-    one = FrozenStates(all_layers.encoder, rows.tokens, layer, dtype="float16", first_only=True)
+    one = FrozenStates(all_layers.encoder, rows.tokens, layer, dtype="float16", reads=Reads.FIRST)
     one.kept = all_layers.kept[:, layer - 1]
     return replace(rows, states=one)
 

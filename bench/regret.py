@@ -33,6 +33,7 @@ from pathlib import Path
 import numpy as np
 import torch
 import transformers
+from frostline.trials.in_process import InProcess
 from rows import labelled_rows
 from scipy.stats import spearmanr
 
@@ -46,12 +47,12 @@ from frostline.search.limits import Budget, bargains
 from frostline.search.planning import measure_for_plans
 from frostline.search.proposals import propose
 from frostline.search.successive_halving import make_rungs, race, trial_of
+from frostline.states.frozen import StatesAt
 from frostline.stats.intervals import compare
 from frostline.tasks import Task, load_task
 from frostline.tasks.metrics import METRICS
 from frostline.tasks.splits import divide
 from frostline.training.shared_inputs import Workshop
-from frostline.trials.in_process import InProcess
 from frostline.trials.store import Store
 
 TASKS = ("sst2", "cola", "mrpc", "mnli")
@@ -166,7 +167,7 @@ class Case:
         scores = measure(self.encoder, self.task, scores=FOLLOWED, similarity=False, uncertainty=False, seed=self.seed)
         rung = make_rungs(len(self.task.train), self.recipe.epochs)[-1]
         started = time.process_time()
-        self.workshop.freeze([(layer, False) for layer in range(self.encoder.depth)], ["train", "validation"])
+        self.workshop.freeze([StatesAt(layer=layer) for layer in range(self.encoder.depth)], ["train", "validation"])
         before = time.process_time() - started
         specs = [trial_of(executor, Bare(plan), rung, self.recipe) for plan in grid(self.encoder.depth)]
         results = executor.run(specs)

@@ -14,11 +14,13 @@ from tests.training.tuning_tools import many_tokens
 
 from frostline.costs.cost import Costs
 from frostline.costs.workload import Workload
+from frostline.kernels.batch_layout import Reads
 from frostline.plans.methods import METHODS
 from frostline.prediction.export import _folded
 from frostline.records import Plan, Recipe
 from frostline.records.cost import Cost
 from frostline.states.cache import open_together
+from frostline.states.frozen import StatesAt
 from frostline.training.dataset import frozen_at
 from frostline.training.freeze_audit import count_kept
 from frostline.training.model import make_tunable
@@ -218,4 +220,4 @@ def test_places_of_frozen_states_come_once():
         Plan(layers=(), head=2),
         Plan.span(3, 3, 4),
     ]
-    assert costs().frozen_at(plans) == [(2, False), (2, True)]
+    assert costs().frozen_at(plans) == [StatesAt(layer=2, reads=Reads.ALL), StatesAt(layer=2, reads=Reads.FIRST)]

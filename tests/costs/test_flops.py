@@ -52,7 +52,7 @@ def counted(encoder, plan, lengths=LENGTHS):
     """Forward and backward operations of a real training step, by torch's own counter."""
     tunable = make_tunable(encoder, plan, outputs=OUTPUTS).train()
     at = frozen_at(tunable)
-    layout = Layout(np.ones_like(lengths) if at is not None and at[1] else lengths)
+    layout = Layout(np.ones_like(lengths) if at is not None and at.reads.is_single else lengths)
     tokens = random_tokens(tuple(lengths))
     states = torch.randn(layout.tokens, encoder.width)
     with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as flops:  # other kernels count as nothing

@@ -11,6 +11,7 @@ from frostline.encoders.encoder import Encoder
 from frostline.encoders.heads import FamilyHead, HeadKind, MeanHead, family_head, make_head, make_mean_head
 from frostline.encoders.surgery import truncate
 from frostline.errors import EncoderError
+from frostline.kernels.batch_layout import Reads
 
 
 def stock_model(encoder: Encoder, head: FamilyHead):
@@ -73,14 +74,14 @@ def test_multiple_choice_logits_equal_the_stock_class(name):
 def test_the_first_token_is_all_that_a_family_head_reads(name):
     encoder, tokens = tiny_encoder(name), random_tokens()
     head = make_head(encoder, labels=3, seed=3).eval()
-    assert head.reads_first_token_only
+    assert head.reads is Reads.FIRST
     with torch.inference_mode():
         states, mask = top_states(encoder, tokens, DEPTH)
         torch.testing.assert_close(head(states[:, :1]), head(states, mask), atol=1e-6, rtol=0)
 
 
 def test_mean_pooling_reads_every_token():
-    assert not make_head(tiny_encoder("modernbert mean pooling"), labels=3).reads_first_token_only
+    assert make_head(tiny_encoder("modernbert mean pooling"), labels=3).reads is Reads.ALL
 
 
 def test_deberta_has_no_multiple_choice_class():

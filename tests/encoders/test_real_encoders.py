@@ -10,6 +10,7 @@ from frostline.encoders.encoder import Encoder
 from frostline.encoders.heads import make_head
 from frostline.encoders.loading import load_encoder
 from frostline.encoders.surgery import permute, reinitialise, skip, truncate
+from frostline.kernels.batch_layout import Reads
 
 TEXTS = [
     "A thaw in January.",
@@ -93,7 +94,7 @@ def test_the_head_equals_the_stock_head_that_transformers_loads(encoder, tmp_pat
     layout = encoder.layout(tokens)
     with torch.inference_mode():
         states = encoder.run(encoder.embed(tokens, layout), layout, 1, 4)
-        ours = head(layout.first(states)[:, None])
+        ours = head(layout.read(states, Reads.FIRST)[:, None])
         theirs = loaded(**encoder.tokenizer(TEXTS, padding=True, return_tensors="pt")).logits
     assert loaded.config.num_hidden_layers == 4
     torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=0)

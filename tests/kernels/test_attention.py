@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
 from tests.tiny import CONFIGS, DEPTH, random_tokens, tiny_encoder
 
 from frostline.encoders.families import FAMILIES
+from frostline.kernels.batch_layout import Reads
 from frostline.kernels.dropout import Noise, drop
 
 PACKED = [name for name in CONFIGS if FAMILIES[CONFIGS[name].model_type].can_pack]
 
 
-def gradients(encoder, states, layout, *, padded, first_only):
+def gradients(encoder, states, layout, *, padded, reads):
     """The output and the gradient of its weighted sum, for the input and every weight of the last two layers."""
     encoder.model.zero_grad()
     given = states.clone().requires_grad_(True)
-    out = encoder.run(given, layout, DEPTH - 1, DEPTH, padded=padded, first_token_only=first_only)
-    out = out if len(out) == len(layout) or not first_only else layout.first(out)
+    out = encoder.run(given, layout, DEPTH - 1, DEPTH, padded=padded, reads=reads)
+    assert len(out) == (len(layout) if reads.is_single else layout.tokens)
     weights = torch.linspace(-1, 1, out.numel()).view(out.shape)
     (out * weights).sum().backward()
     found = {"input": given.grad}
@@ -29,8 +32,8 @@ def gradients(encoder, states, layout, *, padded, first_only):
 
 
 @pytest.mark.parametrize("name", PACKED)
-@pytest.mark.parametrize("first_only", [False, True])
-def test_values_and_gradients_equal_the_stock_layers(name, first_only):
+@pytest.mark.parametrize("reads", Reads)
+def test_values_and_gradients_equal_the_stock_layers(name, reads):
     encoder, tokens = tiny_encoder(name), random_tokens()
     layout = encoder.layout(tokens)
     encoder.model.requires_grad_(True)
@@ -38,22 +41,23 @@ def test_values_and_gradients_equal_the_stock_layers(name, first_only):
         part.requires_grad_(False)
     with torch.no_grad():
         states = encoder.run(encoder.embed(tokens, layout), layout, 1, DEPTH - 2)
-    ours, our_gradients = gradients(encoder, states, layout, padded=False, first_only=first_only)
-    theirs, their_gradients = gradients(encoder, states, layout, padded=True, first_only=first_only)
+    ours, our_gradients = gradients(encoder, states, layout, padded=False, reads=reads)
+    theirs, their_gradients = gradients(encoder, states, layout, padded=True, reads=reads)
     torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
     assert our_gradients.keys() == their_gradients.keys()
     for name, their in their_gradients.items():
         torch.testing.assert_close(our_gradients[name], their, atol=2e-4, rtol=1e-4, msg=name)
 
 
-def test_the_position_bias_gets_its_gradient_when_embeddings_train():
+@pytest.mark.parametrize("reads", Reads)
+def test_the_position_bias_gets_its_gradient_when_embeddings_train(reads):
     encoder, tokens = tiny_encoder("mpnet"), random_tokens()
     layout = encoder.layout(tokens)
     encoder.model.requires_grad_(True)
     found = {}
     for padded in (False, True):
         encoder.model.zero_grad()
-        out = encoder.run(encoder.embed(tokens, layout), layout, 1, DEPTH, padded=padded)
+        out = encoder.run(encoder.embed(tokens, layout), layout, 1, DEPTH, padded=padded, reads=reads)
         (out * torch.linspace(-1, 1, out.numel()).view(out.shape)).sum().backward()
         found[padded] = encoder.model.encoder.relative_attention_bias.weight.grad.clone()
     assert found[True].abs().max() > 1e-3
@@ -94,7 +98,7 @@ def test_an_impossible_probability_is_refused(probability):
 @pytest.mark.parametrize("name", PACKED)
 def test_attention_with_dropout_has_the_mean_of_attention_without(name):
     """Dropout acts on attention's weights, so that many draws average to the plain output before the next norm."""
-    from frostline.kernels.attention import attend, attend_at_first
+    from frostline.kernels.attention import attend, attend_at
 
     encoder, tokens = tiny_encoder(name), random_tokens((4, 7, 7))
     layout = encoder.layout(tokens)
@@ -102,7 +106,7 @@ def test_attention_with_dropout_has_the_mean_of_attention_without(name):
     parts = encoder.family.parts(encoder.family.layers(encoder.model)[0])
     states = encoder.embed(tokens, layout).detach()
     bias = lambda length: None  # noqa: E731
-    for rule in (attend, attend_at_first):
+    for rule in (attend, partial(attend_at, reads=Reads.FIRST), partial(attend_at, reads=Reads.LAST)):
         plain = rule(parts, states, layout, bias=bias, dropout=0.0, noise=None).detach()
         draws = [
             rule(parts, states, layout, bias=bias, dropout=0.2, noise=Noise(0, step)).detach() for step in range(800)

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frostline.kernels.batch_layout import Layout
+from frostline.kernels.batch_layout import Layout, Reads
 
 lengths_lists = st.lists(st.integers(1, 40), min_size=1, max_size=12).map(np.array)
 
@@ -60,6 +60,16 @@ def test_pooling_equals_a_loop_over_texts(lengths):
     states = torch.randn(layout.tokens, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     for row, text in enumerate(states.split(lengths.tolist())):
         rest = text[1:] if len(text) > 1 else text
-        torch.testing.assert_close(layout.first(states)[row], text[0])
+        torch.testing.assert_close(layout.read(states, Reads.FIRST)[row], text[0])
+        torch.testing.assert_close(layout.read(states, Reads.LAST)[row], text[-1])
         torch.testing.assert_close(layout.mean(states, skip_first=False)[row], text.mean(0))
         torch.testing.assert_close(layout.mean(states, skip_first=True)[row], rest.mean(0))
+
+
+@given(lengths_lists)
+def test_what_was_read_already_is_not_read_again(lengths):
+    layout = Layout(lengths)
+    states = numbered(layout)
+    assert layout.read(states, Reads.ALL) is states
+    for reads in (Reads.FIRST, Reads.LAST):
+        assert torch.equal(layout.read(layout.read(states, reads), reads), layout.read(states, reads))

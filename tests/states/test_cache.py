@@ -13,8 +13,10 @@ from tests.tiny import ALL_CONFIGS, CONFIGS, random_tokens, tiny_encoder
 
 from frostline.encoders.surgery import truncate
 from frostline.errors import OptionError
+from frostline.kernels.batch_layout import Reads
 from frostline.states import cache
 from frostline.states.cache import open_together
+from frostline.states.frozen import StatesAt
 
 LAYER = 2
 
@@ -37,9 +39,9 @@ def direct(encoder, tokens, rows, layer=LAYER):
     return torch.cat(pieces)
 
 
-def open_states(encoder, tokens, layer, *, first_only=False, **options):
+def open_states(encoder, tokens, layer, *, reads=Reads.ALL, **options):
     """The states at one layer, and what is said about them."""
-    (states,), notes = open_together(encoder, tokens, [(layer, first_only)], **options)
+    (states,), notes = open_together(encoder, tokens, [StatesAt(layer, reads)], **options)
     return states, notes
 
 
@@ -79,12 +81,21 @@ def test_states_that_are_computed_when_asked_for_agree_with_kept_ones(dtype):
     torch.testing.assert_close(computed.rows([5, 1]), kept.rows([5, 1]), atol=step, rtol=0)
 
 
-def test_first_tokens_alone_can_be_kept():
-    encoder, tokens = tiny_encoder("bert"), random_tokens()
-    states, _ = open_states(encoder, tokens, LAYER, dtype="float32", first_only=True)
-    assert states.rows([4, 2]).shape == (2, encoder.width)
-    whole = [direct(encoder, tokens, [row])[:1] for row in (4, 2)]
-    torch.testing.assert_close(states.rows([4, 2]), torch.cat(whole), atol=1e-5, rtol=0)
+@pytest.mark.parametrize(("reads", "place"), [(Reads.FIRST, 0), (Reads.LAST, -1)])
+@pytest.mark.parametrize("name", ["bert", "modernbert"])  # without padding, and with
+def test_one_token_of_each_text_can_be_kept_alone(name, reads, place):
+    encoder, tokens = tiny_encoder(name), random_tokens()
+    states, _ = open_states(encoder, tokens, LAYER, dtype="float32", reads=reads)
+    assert states.is_kept and states.rows([4, 2]).shape == (2, encoder.width)
+    whole = [direct(encoder, tokens, [row])[place] for row in (4, 2)]
+    torch.testing.assert_close(states.rows([4, 2]), torch.stack(whole), atol=1e-5, rtol=0)
+
+
+def test_what_is_read_of_a_text_makes_another_entry(own_cache):
+    encoder, tokens = tiny_encoder("bert"), random_tokens((1, 1))  # whose only token is the first and the last
+    for reads in Reads:
+        open_states(encoder, tokens, LAYER, reads=reads)
+    assert len(entries(own_cache)) == 3
 
 
 def test_a_second_run_reads_what_the_first_one_kept(monkeypatch, own_cache):

@@ -13,6 +13,7 @@ from tests.training.tuning_tools import CLASSES, many_labels, many_tokens
 from frostline.encoders.families import FAMILIES
 from frostline.encoders.head_stack import HeadStack
 from frostline.errors import AuditError, TuneError
+from frostline.kernels.batch_layout import Reads
 from frostline.records import Plan, Recipe
 from frostline.states.all_layers import states_of_layers
 from frostline.states.frozen import FrozenStates
@@ -49,16 +50,16 @@ def made_rows(kind, *, seed):
     return many_tokens(int(counts.sum()), seed=seed), torch.as_tensor(counts - 1), offsets
 
 
-def rows_for(encoder, kind, *, seed, first_only):
+def rows_for(encoder, kind, *, seed, reads):
     tokens, labels, offsets = made_rows(kind, seed=seed)
-    states = states_of_layers(encoder, tokens, dtype="float32", first_only=first_only)
+    states = states_of_layers(encoder, tokens, dtype="float32", reads=reads)
     return Examples(tokens=tokens, states=states, labels=labels, offsets=offsets)
 
 
 def at_layer(rows, layer):
     """The same rows with the states of one layer."""
     states = rows.states
-    one = FrozenStates(states.encoder, states.tokens, layer, dtype="float32", first_only=states.first_only)
+    one = FrozenStates(states.encoder, states.tokens, layer, dtype="float32", reads=states.reads)
     one.kept = states.kept[:, layer - 1]
     return replace(rows, states=one)
 
@@ -84,7 +85,7 @@ def both_ways(name, kind, recipe=RECIPE, *, validate=True):
     encoder = tiny_encoder(name)
     alone = heads_alone(encoder, kind, recipe)
     stack = HeadStack([tunable.head for tunable in alone])
-    rows, held = (rows_for(encoder, kind, seed=seed, first_only=stack.reads_first_token_only) for seed in (0, 1))
+    rows, held = (rows_for(encoder, kind, seed=seed, reads=stack.reads) for seed in (0, 1))
     given = {"metrics": METRICS[kind], "learning_rate": recipe.learning_rate}
     tunable = stacked(encoder, stack)
     together = train_heads(tunable, rows, held if validate else None, recipe, **given)
@@ -165,7 +166,7 @@ def test_the_encoder_under_the_heads_stays_as_it_was():
     encoder = tiny_encoder("bert")
     before = {name: value.clone() for name, value in encoder.model.state_dict().items()}
     stack = HeadStack([tunable.head for tunable in heads_alone(encoder, "classification", RECIPE)])
-    rows = rows_for(encoder, "classification", seed=0, first_only=True)
+    rows = rows_for(encoder, "classification", seed=0, reads=Reads.FIRST)
     tunable = stacked(encoder, stack)
     (one, *_) = train_heads(tunable, rows, None, RECIPE, metrics=("accuracy",), learning_rate=1e-2)
     for model in (encoder.model, tunable.encoder.model):
@@ -177,7 +178,7 @@ def test_the_encoder_under_the_heads_stays_as_it_was():
 def test_a_head_that_diverges_is_said():
     encoder = tiny_encoder("bert")
     stack = HeadStack([tunable.head for tunable in heads_alone(encoder, "classification", RECIPE)])
-    rows = rows_for(encoder, "classification", seed=0, first_only=True)
+    rows = rows_for(encoder, "classification", seed=0, reads=Reads.FIRST)
     rows.states.kept[3, 2] = float("nan")
     with pytest.raises(TuneError, match="diverged at step"):
         train_heads(stacked(encoder, stack), rows, None, RECIPE, metrics=("accuracy",), learning_rate=1e-2)

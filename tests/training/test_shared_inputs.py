@@ -12,13 +12,15 @@ import torch
 from tests.tiny import tiny_model, tiny_tokenizer
 
 from frostline.encoders.encoder import Encoder
+from frostline.kernels.batch_layout import Reads
 from frostline.records import Plan
+from frostline.states.frozen import StatesAt
 from frostline.tasks import Split, Task
 from frostline.training.model import make_tunable
 from frostline.training.shared_inputs import Workshop
 
 CLASSES = ("no", "maybe", "yes")
-WANTED = [(0, False), (1, False), (3, False), (3, True)]
+WANTED = [*(StatesAt(layer=layer) for layer in (0, 1, 3)), StatesAt(layer=3, reads=Reads.FIRST)]
 # A plan that starts from each of them.
 STARTING = [Plan.span(1, 2, 4), Plan.span(2, 4, 4), Plan.span(4, 4, 4), Plan(layers=(), head=3)]
 
@@ -139,7 +141,7 @@ def test_states_of_several_layers_at_once_are_to_the_bit_those_of_each_alone(nam
         alone = Workshop(encoder(name), task(), dtype=dtype, keep=keep)
         for part, rows in (("train", 40), ("validation", 12)):
             found, expected = states_of(together, plan, part), states_of(alone, plan, part)
-            assert (found.layer, found.first_only) == at and found.dtype == dtype
+            assert StatesAt(layer=found.layer, reads=found.reads) == at and found.dtype == dtype
             assert found.is_kept == expected.is_kept == keep
             order = np.random.default_rng(0).permutation(rows)
             assert found.rows(order).equal(expected.rows(order))
@@ -248,7 +250,7 @@ def test_nothing_is_said_where_nothing_was_cut():
 def test_what_the_cache_cannot_hold_is_said_once(monkeypatch):
     monkeypatch.setenv("FROSTLINE_CACHE_LIMIT", "0.00000001")
     workshop = Workshop(encoder(), task())
-    workshop.freeze([(1, False)], ["train"])
-    workshop.freeze([(2, False)], ["train"])
+    workshop.freeze([StatesAt(layer=1)], ["train"])
+    workshop.freeze([StatesAt(layer=2)], ["train"])
     assert len(workshop.notes) == 1 and "recomputing them" in workshop.notes[0]
     assert not states_of(workshop, STARTING[1]).is_kept

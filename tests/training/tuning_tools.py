@@ -7,9 +7,10 @@ import torch
 from tests.tiny import VOCABULARY, tiny_encoder
 
 from frostline.encoders.tokens import Tokens
+from frostline.kernels.batch_layout import Reads
 from frostline.records import Plan
 from frostline.states.cache import open_together
-from frostline.states.frozen import DType
+from frostline.states.frozen import DType, StatesAt
 from frostline.training.dataset import Examples
 from frostline.training.model import Tunable, make_tunable
 
@@ -39,8 +40,8 @@ def examples_for(
     plan = tunable.plan
     states = None
     if plan.lowest:
-        first_only = plan.lowest > plan.head and bool(tunable.head.reads_first_token_only)
-        layers = [(plan.lowest - 1, first_only)]
+        reads = tunable.head.reads if plan.lowest > plan.head else Reads.ALL
+        layers = [StatesAt(plan.lowest - 1, reads)]
         (states,), notes = open_together(tunable.encoder, tokens, layers, dtype=dtype, keep=keep)
         assert states.is_kept == keep, notes
     return Examples(tokens=tokens, states=states, labels=labels, offsets=None)

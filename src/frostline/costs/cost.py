@@ -17,6 +17,7 @@ from frostline.kernels.batch_layout import Ints
 from frostline.plans.methods import METHODS
 from frostline.records import Plan, Recipe
 from frostline.records.cost import Cost
+from frostline.states.frozen import StatesAt
 from frostline.training.dataset import frozen_at
 from frostline.training.freeze_audit import count_kept
 from frostline.training.loop import order_of_rows
@@ -97,8 +98,8 @@ class Costs:
             return total
         return count_kept(self._tunable(replace(plan, method="full", options={})))
 
-    def frozen_at(self, plans: Iterable[Plan]) -> list[tuple[int, bool]]:
-        """Where the states that these plans start from lie, each once."""
+    def frozen_at(self, plans: Iterable[Plan]) -> list[StatesAt]:
+        """The states that these plans start from, each once."""
         return list(dict.fromkeys(at for plan in plans if (at := frozen_at(self._tunable(plan))) is not None))
 
     def _inference(self, plan: Plan) -> float:
@@ -136,7 +137,7 @@ class Costs:
         if at is None:
             return 0
         lengths = (self.load.train, self.load.others)
-        kept = sum(len(each) if at[1] else int(each.sum()) for each in lengths)
+        kept = sum(len(each) if at.reads.is_single else int(each.sum()) for each in lengths)
         return kept * self.encoder.width * (2 if self.recipe.cache_dtype == "float16" else 4)
 
     def _memory(self, tunable: Tunable, trainable: int, total: int, work: Work) -> int:

@@ -241,7 +241,8 @@ def _count_step(tunable: Tunable, texts: int, length: int) -> list[float]:
     """Forward and backward operations and saved bytes of a training step."""
     plan = tunable.plan
     at = frozen_at(tunable)
-    layout = Layout(np.full(texts, 1 if at is not None and at[1] else length, dtype=np.int64))  # first tokens alone
+    is_single = at is not None and at.reads.is_single
+    layout = Layout(np.full(texts, 1 if is_single else length, dtype=np.int64))
     tunable.train()
     with _saved_bytes(tunable) as saved:
         embedding, start = _counted(lambda: _start(tunable, layout))

@@ -20,7 +20,7 @@ from frostline.encoders.parameter_groups import Parts, find, parts_of
 from frostline.encoders.tokens import Tokens, tokenize
 from frostline.errors import EncoderError, OptionError
 from frostline.kernels import packed_layer as packed
-from frostline.kernels.batch_layout import Layout
+from frostline.kernels.batch_layout import Layout, Reads
 from frostline.kernels.dropout import Noise
 from frostline.records import EncoderRef, Origin
 
@@ -222,18 +222,16 @@ class Encoder:
         *,
         padded: bool = False,
         noise: Noise | None = None,
-        first_token_only: bool = False,
+        reads: Reads = Reads.ALL,
     ) -> Tensor:
         """The output of layer `last` when the given states enter layer `first`: (tokens, width) to the same.
 
         The states are those of layer first - 1. With last = first - 1 nothing runs. The final norm, where a family has
         one, is not applied (see `finish`). The options are those of `each`.
         """
-        for states in self.each(  # noqa: B007, B020
-            states, layout, first, last, padded=padded, noise=noise, first_token_only=first_token_only
-        ):
+        for states in self.each(states, layout, first, last, padded=padded, noise=noise, reads=reads):  # noqa: B007, B020
             pass
-        return layout.first(states) if first_token_only and len(states) != len(layout) else states
+        return layout.read(states, reads)
 
     def each(
         self,
@@ -244,7 +242,7 @@ class Encoder:
         *,
         padded: bool = False,
         noise: Noise | None = None,
-        first_token_only: bool = False,
+        reads: Reads = Reads.ALL,
     ) -> Iterator[Tensor]:
         """The output of each of the layers first..last in turn, as `run` does.
 
@@ -255,8 +253,8 @@ class Encoder:
             last: highest layer to run.
             padded: run a padded batch through the stock layer also where the family can do without.
             noise: the coins of a training step, for dropout.
-            first_token_only: of the last layer only each text's first token is wanted, (texts, width), where computing
-                it alone is possible.
+            reads: which tokens of the last layer's output are wanted; a single one of each text, (texts, width), where
+                computing it alone is possible.
         """
         if not 1 <= first <= last + 1 <= self.depth + 1:
             raise OptionError(f"layers {first}..{last}: {self.name} has layers 1..{self.depth}")
@@ -274,7 +272,7 @@ class Encoder:
                     bias=bias,
                     training=layer.training,
                     noise=noise,
-                    first_only=first_token_only and number == last,
+                    reads=reads if number == last else Reads.ALL,
                 )
                 yield states
             return

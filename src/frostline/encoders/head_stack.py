@@ -31,7 +31,7 @@ class HeadStack(nn.Module):
         super().__init__()
         self.count = len(heads)
         self.kind = heads[0].kind
-        self.reads_first_token_only = bool(heads[0].reads_first_token_only)
+        self.reads = heads[0].reads
         weights, fixed = stack_module_state(list(heads))
         self._names = {name.replace(".", "/"): name for name in weights}  # a parameter's own name has no dots
         for own, name in self._names.items():

@@ -9,7 +9,7 @@ saving a model is putting the two halves together again.
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
 import torch
 from torch import Tensor, nn
@@ -17,12 +17,26 @@ from torch import Tensor, nn
 from frostline.encoders.families import FAMILIES
 from frostline.encoders.parameter_groups import find
 from frostline.errors import EncoderError
+from frostline.kernels.batch_layout import Layout, Reads
 
 if TYPE_CHECKING:
     from frostline.encoders.encoder import Encoder
     from frostline.encoders.families._family import Config, Family, Model
 
 HeadKind = Literal["classification", "regression", "multiple choice"]
+
+
+class Head(Protocol):
+    """What turns the states of a layer into logits."""
+
+    kind: HeadKind
+
+    @property
+    def reads(self) -> Reads:
+        """The tokens whose states are all that it looks at."""
+
+    def __call__(self, states: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Logits from the states of texts, (texts, tokens, ...)."""
 
 
 class GivenStates(nn.Module):
@@ -59,10 +73,10 @@ class FamilyHead(nn.Module):
         self.kind = kind
 
     @property
-    def reads_first_token_only(self) -> bool:
-        """Whether the first token's state is all that the head looks at."""
+    def reads(self) -> Reads:
+        """The tokens whose states are all that the head looks at."""
         config = self.stock.config
-        return FAMILIES[config.model_type].head_reads_first_token_only(config, self.kind)
+        return FAMILIES[config.model_type].head_reads(config, self.kind)
 
     def forward(self, states: Tensor, mask: Tensor | None = None) -> Tensor:
         """Logits from the states of the layer at which the head reads, before any final norm.
@@ -72,7 +86,7 @@ class FamilyHead(nn.Module):
             mask: true at real tokens, one axis fewer than states; None where all are real.
         """
         given = None if mask is None else mask.to(states.dtype)
-        if given is None and not self.reads_first_token_only:
+        if given is None and not self.reads.is_single:
             given = states.new_ones(states.shape[:-1])
         return cast(Tensor, self.stock(input_ids=None, inputs_embeds=states, attention_mask=given).logits)
 
@@ -94,7 +108,7 @@ class MeanHead(nn.Module):
         self.final_norm = final_norm
         self.dropout = nn.Dropout(dropout)
         self.classifier = nn.Linear(width, outputs)
-        self.reads_first_token_only = False
+        self.reads = Reads.ALL
 
     def forward(self, states: Tensor, mask: Tensor | None = None) -> Tensor:
         """Logits from states: (..., tokens, width) to (..., outputs); a single output per choice loses its axis."""
@@ -103,6 +117,24 @@ class MeanHead(nn.Module):
         pooled = (states * weights[..., None]).sum(-2) / weights.sum(-1, keepdim=True)
         logits = self.classifier(self.dropout(pooled))
         return cast(Tensor, logits.squeeze(-1) if states.dim() == 4 else logits)
+
+
+def logits_of(head: Head, states: Tensor, layout: Layout) -> Tensor:
+    """The head's (texts, outputs), a single output per text for multiple choice, from states (tokens, ...).
+
+    Args:
+        head: one, or a stack of several with an axis of their own in states and outputs.
+        states: of the layer at which it reads, unpadded; of the tokens that it reads, at least.
+        layout: where each text's tokens lie.
+    """
+    if head.reads.is_single:
+        batch, mask = layout.read(states, head.reads)[:, None], None
+    else:
+        batch, mask = layout.pad(states), layout.padded.mask
+    if head.kind == "multiple choice":
+        # One choice per question: each gets its number whatever the other choices are.
+        batch, mask = batch[:, None], None if mask is None else mask[:, None]
+    return head(batch, mask)
 
 
 def family_head(config: Config, *, labels: int, kind: HeadKind = "classification") -> FamilyHead:

@@ -1,7 +1,7 @@
 """Self-attention on unpadded tokens, in groups of texts of similar length.
 
 Three ways, equal up to rounding. With gradients on a CPU, a backward pass written by hand, which costs far less than
-what autograd makes of the same steps. Where only the first token of each text asks, the projections of keys and values
+what autograd makes of the same steps. Where only one token of each text asks, the projections of keys and values
 move to the asking side, so that no token's key or value is ever formed. Everywhere else, torch's own fused attention.
 """
 
@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from frostline.kernels.batch_layout import Group, Layout
+from frostline.kernels.batch_layout import Group, Layout, Reads
 from frostline.kernels.dropout import Noise, drop
 from frostline.kernels.layer_parts import LayerParts
 
@@ -47,31 +47,45 @@ def attend(
     pieces = []
     for group, position_bias in zip(layout.groups, biases, strict=True):
         sides = [_heads(group.pad(side), parts.heads) for side in (query, key, value)]
-        gathered = _fused(group, sides[0], sides[1], sides[2], position_bias, parts.prefix, dropout)
+        rows = None if position_bias is None else position_bias[None]
+        gathered = _fused(group, sides[0], sides[1], sides[2], rows, parts.prefix, dropout)
         pieces.append(gathered.transpose(1, 2).flatten(0, 1)[group.real])
     return torch.cat(pieces)[layout.back].flatten(1)
 
 
-def attend_at_first(
-    parts: LayerParts, states: Tensor, layout: Layout, *, bias: Bias, dropout: float, noise: Noise | None
+def attend_at(
+    parts: LayerParts,
+    states: Tensor,
+    layout: Layout,
+    *,
+    reads: Reads,
+    bias: Bias,
+    dropout: float,
+    noise: Noise | None,
 ) -> Tensor:
-    """The same for each text's first token alone: (texts, width)."""
-    query = parts.query(layout.first(states)).unflatten(-1, (parts.heads, -1))  # (texts, heads, size)
+    """The same for one token of each text, the first or the last: (texts, width)."""
+    query = parts.query(layout.read(states, reads)).unflatten(-1, (parts.heads, -1))  # (texts, heads, size)
     is_plain = type(parts.key) is nn.Linear and type(parts.value) is nn.Linear and parts.prefix is None
     formed = [] if is_plain else [parts.key(states), parts.value(states)]
     pieces = []
     for group in layout.groups:
         asking = query.index_select(0, group.texts)
-        position_bias = bias(group.index.shape[1])
-        first_row = None if position_bias is None else position_bias[:, :1]
+        rows = _bias_of(bias(group.index.shape[1]), group, reads)
         if is_plain:
-            gathered = _absorbed(parts, asking, group.pad(states), group, first_row, dropout, noise)
+            gathered = _absorbed(parts, asking, group.pad(states), group, rows, dropout, noise)
         else:
             key, value = (_heads(group.pad(side), parts.heads) for side in formed)
-            gathered = _fused(group, asking[:, :, None], key, value, first_row, parts.prefix, dropout)[:, :, 0]
+            gathered = _fused(group, asking[:, :, None], key, value, rows, parts.prefix, dropout)[:, :, 0]
         pieces.append(gathered)
     order = torch.argsort(torch.cat([group.texts for group in layout.groups]))
     return torch.cat(pieces)[order].flatten(1)
+
+
+def _bias_of(position_bias: Tensor | None, group: Group, reads: Reads) -> Tensor | None:
+    """(texts or 1, heads, 1, longest): the position bias of the token that asks, from (heads, longest, longest)."""
+    if position_bias is None or reads is Reads.FIRST:
+        return None if position_bias is None else position_bias[None, :, :1]
+    return position_bias[:, group.mask.sum(1) - 1].transpose(0, 1)[:, :, None]
 
 
 def _heads(padded: Tensor, heads: int) -> Tensor:
@@ -109,7 +123,7 @@ def _mask(group: Group, position_bias: Tensor | None) -> Tensor | None:
     if position_bias is None:
         return None if group.is_full else mask
     if group.is_full:
-        return position_bias[None]
+        return position_bias
     return position_bias.masked_fill(~mask, torch.finfo(position_bias.dtype).min)
 
 
@@ -118,7 +132,7 @@ def _absorbed(
     asking: Tensor,
     states: Tensor,
     group: Group,
-    first_row: Tensor | None,
+    position_bias: Tensor | None,
     dropout: float,
     noise: Noise | None,
 ) -> Tensor:
@@ -136,8 +150,8 @@ def _absorbed(
         # The same for all tokens of a text, so that it changes nothing; but then its gradient would be None.
         scores = scores + (asking * key_bias.view(heads, size)).sum(-1, keepdim=True)
     scores = scores * size**-0.5
-    if first_row is not None:
-        scores = scores + first_row[:, 0]
+    if position_bias is not None:
+        scores = scores + position_bias[:, :, 0]
     if not group.is_full:
         scores = scores.masked_fill(~group.mask[:, None], torch.finfo(scores.dtype).min)
     weights = drop(scores.softmax(-1), dropout, training=dropout > 0, noise=noise)

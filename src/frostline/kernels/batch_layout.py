@@ -8,6 +8,7 @@ there any padding. The order of texts stays the caller's.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -22,6 +23,19 @@ Ints = npt.NDArray[np.int64]
 # A group costs a fixed overhead and saves padding; below this share of padding, splitting it further does not pay.
 _ACCEPTED_PADDING = 0.10
 _MOST_GROUPS = 6
+
+
+class Reads(Enum):
+    """Which tokens of each text are read from the output of a layer."""
+
+    FIRST = "first"
+    LAST = "last"
+    ALL = "all"
+
+    @property
+    def is_single(self) -> bool:
+        """Whether it is one token of each text."""
+        return self is not Reads.ALL
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,9 +121,14 @@ class Layout:
         """(tokens, width) from (texts, longest, width)."""
         return states.flatten(0, 1)[self.padded.real]
 
-    def first(self, states: Tensor) -> Tensor:
-        """Each text's first token: (texts, width) from (tokens, width)."""
-        return states[self.starts]
+    def read(self, states: Tensor, reads: Reads) -> Tensor:
+        """What is read of (tokens, ...): all of it, or one token of each text, (texts, ...).
+
+        States that have one token of each text already are returned as they are.
+        """
+        if reads is Reads.ALL or len(states) == len(self):
+            return states
+        return states[self.starts if reads is Reads.FIRST else self.starts + self.lengths - 1]
 
     def mean(self, states: Tensor, *, skip_first: bool) -> Tensor:
         """Each text's mean token: (texts, width) from (tokens, width).
@@ -120,7 +139,7 @@ class Layout:
         sums = states.new_zeros(len(self), states.shape[1]).index_add_(0, text, states)
         if not skip_first:
             return sums / self.lengths[:, None]
-        firsts = self.first(states)
+        firsts = self.read(states, Reads.FIRST)
         rest = (sums - firsts) / (self.lengths[:, None] - 1).clamp(min=1)
         return torch.where(self.lengths[:, None] > 1, rest, firsts)
 

@@ -2,17 +2,18 @@
 
 Everything but attention runs on one (tokens, width) matrix. Attention runs in a few groups of similar length
 (`layout.py`), which keeps batches random: sorting by length would not, and random batches are what training wants.
-Where only each text's first token is read from the output, only that is computed.
+Where only one token of each text is read from the output, only that is computed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from torch import Tensor
 
-from frostline.kernels.attention import attend, attend_at_first
-from frostline.kernels.batch_layout import Layout
+from frostline.kernels.attention import attend, attend_at
+from frostline.kernels.batch_layout import Layout, Reads
 from frostline.kernels.dropout import Noise, drop
 from frostline.kernels.layer_parts import LayerParts
 
@@ -27,9 +28,9 @@ def run_layer(
     bias: Bias,
     training: bool,
     noise: Noise | None = None,
-    first_only: bool = False,
+    reads: Reads = Reads.ALL,
 ) -> Tensor:
-    """The layer's output for texts laid end to end: (tokens, width), or (texts, width) for first tokens only.
+    """The layer's output for texts laid end to end: (tokens, width), or (texts, width) of a single token.
 
     Args:
         parts: the layer's pieces.
@@ -38,14 +39,14 @@ def run_layer(
         bias: the family's position bias for a given length.
         training: whether dropout is on.
         noise: the training step's coins for it.
-        first_only: compute each text's first token only.
+        reads: compute these tokens only.
     """
-    rule = attend_at_first if first_only else attend
+    rule = partial(attend_at, reads=reads) if reads.is_single else attend
     gathered = rule(parts, states, layout, bias=bias, dropout=parts.attention_dropout if training else 0.0, noise=noise)
     attended = drop(parts.project(gathered), parts.project_dropout, training=training, noise=noise)
     if parts.attention_adapter is not None:
         attended = parts.attention_adapter(attended)
-    states = parts.attention_norm(attended + (layout.first(states) if first_only else states))
+    states = parts.attention_norm(attended + layout.read(states, reads))
     fed = parts.down(parts.activation(parts.up(states)))
     fed = drop(fed, parts.down_dropout, training=training, noise=noise)
     if parts.output_adapter is not None:

@@ -27,19 +27,21 @@ from frostline.errors import OptionError
 from frostline.files import demo_assets as embedded
 from frostline.files.checksums import bits_of, file_checksum
 from frostline.files.disk_arrays import array_in
+from frostline.kernels.batch_layout import Ints, Reads
 from frostline.progress import Progress, Step, silent
-from frostline.states.frozen import DType, FrozenStates, compute, rounded
+from frostline.states.frozen import DType, FrozenStates, StatesAt, compute, rounded
 
 if TYPE_CHECKING:
     from frostline.encoders.encoder import Encoder
     from frostline.encoders.tokens import Tokens
-    from frostline.kernels.batch_layout import Ints
 
 
 FORMAT = 2
 DEFAULT_LIMIT = 32_000_000_000
 _STATES, _ABOUT = "states.bin", "about.json"
 _SPARE = 256 << 20  # bytes of disk that are always left free
+# As entries are named; the first two have been written since there were no others.
+_READS = {Reads.ALL: False, Reads.FIRST: True, Reads.LAST: "last"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +77,7 @@ def cache_limit() -> int:
 def open_together(
     encoder: Encoder,
     tokens: Tokens,
-    layers: Sequence[tuple[int, bool]],
+    wanted: Sequence[StatesAt],
     *,
     dtype: DType = "float16",
     keep: bool = True,
@@ -86,12 +88,12 @@ def open_together(
     Args:
         encoder: in eval mode.
         tokens: of the texts.
-        layers: each a layer, 0..L, and whether to keep first tokens alone.
+        wanted: layers, and which tokens are kept.
         dtype: of the states on disk.
         keep: use the disk.
         progress: progress callback.
     """
-    made = [FrozenStates(encoder, tokens, layer, dtype=dtype, first_only=first) for layer, first in layers]
+    made = [FrozenStates(encoder, tokens, at.layer, dtype=dtype, reads=at.reads) for at in wanted]
     if not keep:
         return made, []
     cache_limit()  # refuses a wrong one also where nothing has to be built
@@ -243,7 +245,7 @@ def _key(states: FrozenStates) -> str:
     unread = encoder.family.upper_keys
     config = {key: value for key, value in encoder.config.to_dict().items() if key not in unread}
     about = [
-        FORMAT, states.layer, states.first_only, config, encoder.order[: states.layer],
+        FORMAT, states.layer, _READS[states.reads], config, encoder.order[: states.layer],
         (getattr(encoder.config, "layer_types", None) or [])[: states.layer],
         torch.__version__, torch.get_num_threads(), encoder.device.type,
     ]  # fmt: skip

@@ -4,20 +4,30 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from frostline.kernels.batch_layout import Ints, Reads
+
 if TYPE_CHECKING:
     from frostline.encoders.encoder import Encoder
     from frostline.encoders.tokens import Tokens
-    from frostline.kernels.batch_layout import Ints
 
 DType = Literal["float16", "float32"]
 
 _TOKENS_PER_BATCH = 4096
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatesAt:
+    """Which states of the texts: those of a layer, 0..L, at the tokens that are read."""
+
+    layer: int
+    reads: Reads = Reads.ALL
 
 
 class FrozenStates:
@@ -27,7 +37,7 @@ class FrozenStates:
     last digits: texts that are computed in other company come out with other roundings.
     """
 
-    def __init__(self, encoder: Encoder, tokens: Tokens, layer: int, *, dtype: DType, first_only: bool) -> None:
+    def __init__(self, encoder: Encoder, tokens: Tokens, layer: int, *, dtype: DType, reads: Reads) -> None:
         """States that are computed when asked for.
 
         Args:
@@ -35,15 +45,15 @@ class FrozenStates:
             tokens: of the texts.
             layer: 0..L.
             dtype: that states are rounded to.
-            first_only: keep each text's first token alone.
+            reads: the tokens of each text that are kept.
         """
         self.encoder = encoder
         self.tokens = tokens
         self.layer = layer
         self.dtype = dtype
-        self.first_only = first_only
+        self.reads = reads
         self.kept: np.ndarray[Any, Any] | None = None
-        self.lengths: Ints = np.ones_like(tokens.lengths) if first_only else tokens.lengths
+        self.lengths: Ints = np.ones_like(tokens.lengths) if reads.is_single else tokens.lengths
         self._starts: Ints = np.cumsum(self.lengths) - self.lengths
 
     def take(self, texts: Ints) -> FrozenStates:
@@ -68,7 +78,7 @@ class FrozenStates:
         if self.kept is None:
             (found,) = compute([self], [np.asarray(rows)])
             return rounded(found[1][0], self.dtype).float()
-        if self.first_only:
+        if self.reads.is_single:
             states = self.kept[self._starts[np.asarray(rows)]]
         else:
             states = np.concatenate([self.kept[self.place(int(row))] for row in rows])
@@ -84,7 +94,7 @@ def compute(
 ) -> Iterator[tuple[Ints, list[Tensor]]]:
     """Places of texts and their states at each of several layers, (tokens, width), all from one pass.
 
-    Layers are run whole also where only first tokens are kept: what is computed with others must not differ by a bit
+    Layers are run whole also where only single tokens are kept: what is computed with others must not differ by a bit
     from what is computed alone.
 
     Args:
@@ -102,13 +112,7 @@ def compute(
             for number, state in enumerate(encoder.each(start, layout, 1, max(layers)), start=1):
                 if number in layers:
                     passing[number] = state
-            yield (
-                rows,
-                [
-                    layout.first(passing[states.layer]) if states.first_only else passing[states.layer]
-                    for states in wanted
-                ],
-            )
+            yield rows, [layout.read(passing[states.layer], states.reads) for states in wanted]
 
 
 def rounded(states: Tensor, dtype: DType) -> Tensor:

@@ -17,7 +17,7 @@ from frostline.encoders.encoder import Encoder
 from frostline.encoders.tokens import Tokens
 from frostline.errors import MeasureError, OptionError, did_you_mean
 from frostline.files.disk_arrays import nameless_array
-from frostline.kernels.batch_layout import Layout
+from frostline.kernels.batch_layout import Layout, Reads
 from frostline.progress import Progress, Step, silent
 
 Pooling = Literal["mean", "first", "all", "released"]
@@ -73,7 +73,7 @@ def pooled_states(
 
 def _pooler(pooling: str) -> Callable[[Tokens, Layout, Tensor], Tensor]:
     if pooling == "first":
-        return lambda batch, layout, states: layout.first(states)
+        return lambda batch, layout, states: layout.read(states, Reads.FIRST)
     if pooling in ("mean", "all"):
         return lambda batch, layout, states: layout.mean(states, skip_first=pooling == "mean")
     if pooling == "released":

@@ -11,10 +11,10 @@ from torch import Tensor
 
 from frostline.encoders.encoder import Encoder
 from frostline.encoders.tokens import Tokens
-from frostline.kernels.batch_layout import Ints, Layout
+from frostline.kernels.batch_layout import Ints, Layout, Reads
 from frostline.kernels.dropout import Noise
 from frostline.progress import Progress, Step, silent
-from frostline.states.frozen import FrozenStates
+from frostline.states.frozen import FrozenStates, StatesAt
 from frostline.tasks import Split
 from frostline.training.model import Tunable
 
@@ -124,9 +124,9 @@ def tokenize_split(encoder: Encoder, split: Split, *, max_length: int | None) ->
     return tokens, np.concatenate([[0], np.cumsum([len(choices) for choices in split.choices])]).astype(np.int64)
 
 
-def frozen_at(tunable: Tunable) -> tuple[int, bool] | None:
-    """The layer whose states a plan starts from and whether first tokens do; None where the embeddings train."""
+def frozen_at(tunable: Tunable) -> StatesAt | None:
+    """The states that training starts from; None where the embeddings train."""
     plan = tunable.plan
     if plan.lowest == 0:
         return None
-    return plan.lowest - 1, plan.lowest > plan.head and bool(tunable.head.reads_first_token_only)
+    return StatesAt(layer=plan.lowest - 1, reads=Reads.ALL if plan.lowest <= plan.head else tunable.head.reads)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal, cast
+from typing import Literal
 
 from torch import Tensor, nn
 
 from frostline.encoders.encoder import Encoder, unroll
 from frostline.encoders.families._family import Family
 from frostline.encoders.head_stack import HeadStack
-from frostline.encoders.heads import FamilyHead, HeadKind, MeanHead, make_head, make_mean_head
+from frostline.encoders.heads import FamilyHead, HeadKind, MeanHead, logits_of, make_head, make_mean_head
 from frostline.encoders.parameter_groups import find
 from frostline.encoders.surgery import truncate
 from frostline.encoders.tokens import Tokens
@@ -90,32 +90,20 @@ class Tunable(nn.Module):
         Several heads read (tokens, heads, width) and give (texts, outputs, heads).
 
         Args:
-            states: (tokens, width); (texts, width) of the first tokens where no layer runs and the head reads no other.
+            states: (tokens, width); (texts, width) where no layer runs and the head reads a single token of each text.
             layout: where each text's tokens lie.
             noise: the coins of a training step.
             padded: run padded batches through the stock layers.
         """
-        first_only = bool(self.head.reads_first_token_only)
         begin = max(1, self.plan.lowest)
         self.depth_of_backward = 0 if states.requires_grad else None
         for number, states in enumerate(  # noqa: B020
-            self.encoder.each(
-                states, layout, begin, self.plan.head, noise=noise, first_token_only=first_only, padded=padded
-            ),
+            self.encoder.each(states, layout, begin, self.plan.head, noise=noise, reads=self.head.reads, padded=padded),
             start=begin,
         ):
             if self.depth_of_backward is None and states.requires_grad:
                 self.depth_of_backward = number
-        if first_only and len(states) != len(layout):
-            states = layout.first(states)
-        if first_only:
-            tokens, mask = states[:, None], None
-        else:
-            tokens, mask = layout.pad(states), layout.padded.mask
-        if self.head.kind == "multiple choice":
-            # One choice per question: each gets its number whatever the other choices are.
-            tokens, mask = tokens[:, None], None if mask is None else mask[:, None]
-        return cast(Tensor, self.head(tokens, mask))
+        return logits_of(self.head, states, layout)
 
 
 def make_tunable(

@@ -13,13 +13,11 @@ from frostline.encoders.tokens import Tokens
 from frostline.kernels.batch_layout import Ints
 from frostline.progress import Progress, detailed, silent
 from frostline.states.cache import open_together
-from frostline.states.frozen import DType, FrozenStates
+from frostline.states.frozen import DType, FrozenStates, StatesAt
 from frostline.tasks import Task
 from frostline.tasks.splits import row_ranks, strata_of
 from frostline.training.dataset import Examples, frozen_at, tokenize_split
 from frostline.training.model import Tunable
-
-At = tuple[int, bool]  # a layer, and whether first tokens alone are wanted
 
 
 class Workshop:
@@ -50,7 +48,7 @@ class Workshop:
         self.notes: list[str] = []  # what is to be known about texts and states, a sentence each
         self._progress = progress
         self._tokens: dict[str, tuple[Tokens, Ints | None]] = {}
-        self._states: dict[tuple[str, At], FrozenStates] = {}
+        self._states: dict[tuple[str, StatesAt], FrozenStates] = {}
 
     def tokens(self, split: str) -> tuple[Tokens, Ints | None]:
         """The tokens of a split's texts, and where each question's choices start."""
@@ -61,7 +59,7 @@ class Workshop:
                 self._note(f"{found[0].truncated:,} {split} texts were longer than the limit and cut")
         return self._tokens[split]
 
-    def freeze(self, wanted: Iterable[At], splits: Iterable[str]) -> None:
+    def freeze(self, wanted: Iterable[StatesAt], splits: Iterable[str]) -> None:
         """Read or build the states at several layers, for each split in one pass."""
         each = list(dict.fromkeys(wanted))
         for split in splits:

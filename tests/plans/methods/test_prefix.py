@@ -12,6 +12,7 @@ from tests.tiny import CONFIGS, LENGTHS, random_tokens, tiny_encoder
 from torch import Tensor
 
 from frostline.errors import EncoderError, OptionError
+from frostline.kernels.batch_layout import Reads
 from frostline.plans.methods import METHODS
 
 LENGTH, HEADS, SIZE = 5, 4, 8
@@ -143,8 +144,8 @@ def test_first_tokens_alone_attend_to_the_prefix_too(name):
     encoder, tokens = tunable.encoder, random_tokens()
     layout = encoder.layout(tokens)
     start = encoder.embed(tokens, layout)
-    alone = encoder.run(start, layout, 1, 4, first_token_only=True)
-    torch.testing.assert_close(alone, layout.first(encoder.run(start, layout, 1, 4)), atol=1e-5, rtol=1e-5)
+    alone = encoder.run(start, layout, 1, 4, reads=Reads.FIRST)
+    torch.testing.assert_close(alone, layout.read(encoder.run(start, layout, 1, 4), Reads.FIRST), atol=1e-5, rtol=1e-5)
 
 
 @torch.no_grad()

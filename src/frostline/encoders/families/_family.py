@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from frostline.encoders.families._prefix_attention import with_prefix_attention
+from frostline.kernels.batch_layout import Reads
 from frostline.kernels.layer_parts import LayerParts
 
 # Hugging Face models and configurations carry no useful types.
@@ -113,9 +114,9 @@ class Family:
         """Whether the stock class computes the same with these layers (by their numbers in the pretrained model)."""
         return True
 
-    def head_reads_first_token_only(self, config: Config, kind: str) -> bool:
-        """Whether the stock head for this kind of task looks at the first token's state alone."""
-        return True
+    def head_reads(self, config: Config, kind: str) -> Reads:
+        """Which tokens' states the stock head for this kind of task looks at."""
+        return Reads.FIRST
 
     # Inputs ------------------------------------------------------------------------------------------------------
 

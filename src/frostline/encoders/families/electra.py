@@ -8,6 +8,7 @@ from torch import Tensor
 
 from frostline.encoders.families import FAMILIES
 from frostline.encoders.families._family import Config, Family, Model
+from frostline.kernels.batch_layout import Reads
 
 
 class Electra(Family):
@@ -20,9 +21,9 @@ class Electra(Family):
     embedding_paths = ("embeddings", "embeddings_project")
     pooler_path = None
 
-    def head_reads_first_token_only(self, config: Config, kind: str) -> bool:
+    def head_reads(self, config: Config, kind: str) -> Reads:
         """The multiple-choice head has a summary of its own, which may be of another kind."""
-        return kind != "multiple choice" or bool(config.summary_type == "first")
+        return Reads.FIRST if kind != "multiple choice" or config.summary_type == "first" else Reads.ALL
 
     def embed(self, model: Model, ids: Tensor, types: Tensor, positions: Tensor) -> Tensor:
         """State 0, after the projection to the layers' width."""

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from frostline.encoders.families import FAMILIES
 from frostline.encoders.families._family import Config, Family, Model, additive_mask
+from frostline.kernels.batch_layout import Reads
 
 
 class _Context(NamedTuple):
@@ -58,9 +59,9 @@ class ModernBert(Family):
         """The stock class has no norm before the lowest layer's attention, and one before every other's."""
         return origins[0] == 1
 
-    def head_reads_first_token_only(self, config: Config, kind: str) -> bool:
-        """Only where it is configured so; the mean of all tokens is the other way."""
-        return bool(config.classifier_pooling == "cls")
+    def head_reads(self, config: Config, kind: str) -> Reads:
+        """The first token only where it is configured so; the mean of all tokens is the other way."""
+        return Reads.FIRST if config.classifier_pooling == "cls" else Reads.ALL
 
     def embed(self, model: Model, ids: Tensor, types: Tensor, positions: Tensor) -> Tensor:
         """State 0; positions enter in the layers, and there are no token types."""

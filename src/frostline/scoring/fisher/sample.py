@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from frostline.encoders.encoder import Encoder
-from frostline.encoders.heads import FamilyHead, HeadKind, make_head
+from frostline.encoders.heads import FamilyHead, HeadKind, logits_of, make_head
 from frostline.errors import MeasureError, OptionError
 from frostline.kernels.batch_layout import Layout
 from frostline.scoring.fisher.label_weights import Label, answer_weights
@@ -88,7 +88,7 @@ class FisherSample:
     def _pull_one(self, head: FamilyHead, draws: Tensor, states: Tensor, layout: Layout, texts: Tensor) -> Tensor:
         with torch.enable_grad():
             given = states.detach().requires_grad_()
-            logits = _logits(head, given, layout)
+            logits = logits_of(head, given, layout)
             example = self._example[texts]
             weights = answer_weights(
                 logits.detach().cpu().double(),
@@ -110,15 +110,3 @@ def _fresh_head(encoder: Encoder, kind: HeadKind, outputs: int, *, seed: int) ->
     head = make_head(encoder, labels=outputs, kind=kind, seed=seed)
     parameter = next(iter(encoder.model.parameters()))
     return head.to(parameter.device, parameter.dtype).eval().requires_grad_(False)
-
-
-def _logits(head: FamilyHead, states: Tensor, layout: Layout) -> Tensor:
-    """(texts, outputs), one output per text for multiple choice."""
-    if head.reads_first_token_only:
-        batch, mask = layout.first(states)[:, None], None
-    else:
-        batch, mask = layout.pad(states), layout.padded.mask
-    if head.kind == "multiple choice":  # each choice's logit is its own affair: one choice per question will do
-        batch, mask = batch[:, None], None if mask is None else mask[:, None]
-    logits: Tensor = head(batch, mask)
-    return logits

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from frostline.encoders.encoder import Encoder
 from frostline.encoders.head_stack import HeadStack
-from frostline.kernels.batch_layout import Ints
+from frostline.kernels.batch_layout import Ints, Reads
 from frostline.progress import Progress, silent
 from frostline.records import Plan, Recipe, TrialResult, TrialSpec
 from frostline.records.table import Cell, Table, table_of
@@ -100,9 +100,8 @@ def _fresh_heads(
     task = workshop.task
     heads = _make_heads(encoder, task, recipe)
     chosen = None if train_rows is None else workshop.some_rows(train_rows, seed=recipe.seed)
-    first_only = heads.reads_first_token_only
     splits = {
-        name: _rows_at_all_layers(workshop, name, chosen if name == "train" else None, encoder, recipe, first_only)
+        name: _rows_at_all_layers(workshop, name, chosen if name == "train" else None, encoder, recipe, heads.reads)
         for name in task.splits
     }
     tunable = stacked(encoder, heads)
@@ -134,14 +133,14 @@ def _make_heads(encoder: Encoder, task: Task, recipe: Recipe) -> HeadStack:
 
 
 def _rows_at_all_layers(
-    workshop: Workshop, split: str, some: Ints | None, encoder: Encoder, recipe: Recipe, first_only: bool
+    workshop: Workshop, split: str, some: Ints | None, encoder: Encoder, recipe: Recipe, reads: Reads
 ) -> Examples:
     """The rows of a split, or some of them, with their states at layers 1..L."""
     tokens, offsets = workshop.tokens(split)
     labels = torch.tensor(workshop.task.splits[split].labels)
     rows = Examples(tokens=tokens, states=None, labels=labels, offsets=offsets)
     rows = rows if some is None else rows.take(some)
-    return replace(rows, states=states_of_layers(encoder, rows.tokens, dtype=recipe.cache_dtype, first_only=first_only))
+    return replace(rows, states=states_of_layers(encoder, rows.tokens, dtype=recipe.cache_dtype, reads=reads))
 
 
 def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
