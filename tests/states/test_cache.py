@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import os
+import re
 
 import numpy as np
 import pytest
@@ -166,6 +168,22 @@ def test_weights_above_the_layer_do_not_matter(own_cache):
     assert len(entries(own_cache)) == 1
 
 
+def test_entries_have_the_names_and_files_that_they_always_had(own_cache):
+    """Those of earlier versions are found and read; another name would leave gigabytes behind."""
+    encoder, tokens = tiny_encoder("bert"), random_tokens()
+    states, _ = open_states(encoder, tokens, LAYER)
+    (name,) = entries(own_cache)
+    assert re.fullmatch("[0-9a-f]{32}-float16", name)
+    content = (own_cache / name / "states.bin").read_bytes()
+    assert sorted(path.name for path in (own_cache / name).iterdir()) == ["about.json", "states.bin"]
+    about = {
+        "format": 2, "encoder": encoder.name, "layer": LAYER, "texts": len(tokens), "tokens": int(tokens.lengths.sum()),
+        "width": encoder.width, "dtype": "float16", "checksum": hashlib.sha256(content).hexdigest(),
+    }  # fmt: skip
+    assert json.loads((own_cache / name / "about.json").read_text()) == about
+    assert states.size == len(content)
+
+
 def damage(folder, how):
     states, about = folder / "states.bin", folder / "about.json"
     if how == "one bit":
@@ -260,12 +278,18 @@ def test_little_free_disk_is_seen_before_anything_is_written(own_cache, monkeypa
     assert not states.is_kept and "recomputing" in notes[0]
 
 
-def test_what_a_killed_run_left_half_built_is_never_used_and_goes_in_time(own_cache):
+@pytest.mark.parametrize("is_full", [False, True], ids=["room", "no room"])
+def test_what_a_killed_run_left_half_built_is_never_used_and_goes_in_time(is_full, own_cache, monkeypatch):
+    """Also where it takes the room that is wanted: it goes before the rest is counted."""
     own_cache.mkdir(parents=True)
     leftover = own_cache / ".building-x"
     leftover.mkdir()
     (leftover / "states.bin").write_bytes(b"half")
     os.utime(leftover, (1, 1))
+    if is_full:
+        usage = cache.shutil.disk_usage(own_cache)
+        free = lambda path: usage._replace(free=1000 if leftover.exists() else usage.free)  # noqa: E731
+        monkeypatch.setattr(cache.shutil, "disk_usage", free)
     states, _ = open_states(tiny_encoder("bert"), random_tokens(), LAYER)
     assert states.is_kept and not leftover.exists()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from frostline.encoders.encoder import Encoder
 from frostline.encoders.loading import load_encoder
 from frostline.errors import OptionError
+from frostline.files.atomic import read_json
 from frostline.records import Recipe
 from frostline.tasks import Task, load_task
 from frostline.tasks.splits import sample
@@ -55,7 +55,7 @@ def to_recipe(given: Recipe | str | Path | None) -> Recipe | None:
     if given is None or isinstance(given, Recipe):
         return given
     try:
-        return Recipe.from_json(json.loads(Path(given).read_text(encoding="utf-8")))
+        return Recipe.from_json(read_json(Path(given)))
     except OSError as error:
         raise OptionError(f"recipe {given}: {error.strerror}; give a JSON file such as a run's recipe.json") from None
     except (ValueError, TypeError) as error:

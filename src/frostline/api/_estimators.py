@@ -91,10 +91,10 @@ class _Tuning(BaseEstimator):  # type: ignore[misc]
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
         """Write the tuned model, its card, metrics and predictions, as `frostline tune --output` does."""
-        from frostline.files import folders
+        from frostline.files import output_folder
         from frostline.prediction.export import save
 
-        folders.check_output(Path(folder), overwrite=overwrite, resume=False)
+        output_folder.check_output(Path(folder), overwrite=overwrite, resume=False)
         save(self._fitted(), folder)
 
     def _recipe(self) -> Recipe:

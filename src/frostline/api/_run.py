@@ -12,7 +12,7 @@ import torch
 from frostline.api._arguments import to_encoder, to_recipe, to_task_or_sample
 from frostline.encoders.encoder import Encoder
 from frostline.errors import OptionError
-from frostline.files import folders
+from frostline.files import output_folder
 from frostline.progress import Progress, logger, silent
 from frostline.records import Recipe
 from frostline.records.compute import Compute
@@ -61,8 +61,8 @@ def run(
         raise OptionError(
             f"recipe train_rows {recipe.train_rows}: a run decides how many rows each round has; remove it"
         )
-    is_resumed = (folder / folders.CHECKPOINTS).is_dir() and not overwrite
-    folders.check_output(folder, overwrite=overwrite, resume=is_resumed, is_run=True)
+    is_resumed = (folder / output_folder.CHECKPOINTS).is_dir() and not overwrite
+    output_folder.check_output(folder, overwrite=overwrite, resume=is_resumed, is_run=True)
     task = to_task_or_sample(task, seed=recipe.seed)
     check_task(task)
     loaded = to_encoder(encoder, device=compute.device)

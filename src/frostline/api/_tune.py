@@ -10,7 +10,7 @@ from typing import Any, Literal
 from frostline.api._arguments import to_encoder, to_recipe, to_task_or_sample
 from frostline.encoders.encoder import Encoder
 from frostline.errors import OptionError
-from frostline.files import folders
+from frostline.files import output_folder
 from frostline.plans.learning_rates import epochs_for, paper_rates
 from frostline.plans.parsing import check_words, read_plan
 from frostline.prediction.export import save
@@ -64,7 +64,7 @@ def tune(
     if folder is None and resume:
         raise OptionError("resume: give the output folder of the run to go on with")
     if folder is not None:
-        folders.check_output(folder, overwrite=overwrite, resume=resume)
+        output_folder.check_output(folder, overwrite=overwrite, resume=resume)
     if isinstance(plan, str):
         check_words(plan)
     task = to_task_or_sample(task, seed=seed)
@@ -83,7 +83,7 @@ def tune(
         )
         settings = Settings(
             folder=folder,
-            checkpoints=None if folder is None else folder / folders.CHECKPOINTS,
+            checkpoints=None if folder is None else folder / output_folder.CHECKPOINTS,
             resume=resume,
             test=test,
             train_rows=how.train_rows,
@@ -94,5 +94,5 @@ def tune(
         tuned = execute(workshop, chosen, how, rates=tried, settings=settings)
     if folder is not None:
         save(tuned, folder)
-        shutil.rmtree(folder / folders.CHECKPOINTS, ignore_errors=True)
+        shutil.rmtree(folder / output_folder.CHECKPOINTS, ignore_errors=True)
     return tuned

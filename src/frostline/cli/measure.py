@@ -90,7 +90,7 @@ def command(
     with screen.starting():
         from frostline.api._measure import measure
         from frostline.encoders.loading import load_encoder
-        from frostline.files import folders
+        from frostline.files import output_folder
         from frostline.kernels.device import use_device
         from frostline.scoring.scores import LAYER_SCORES
         from frostline.tasks import load_task
@@ -102,7 +102,7 @@ def command(
         LAYER_SCORES[name]  # one that is unknown is said before anything is loaded
     place = use_device(device, threads=threads)
     if save is not None:
-        folders.check_new(save)
+        output_folder.check_new(save)
     with screen.waiting("reading the data"):
         task = load_task(
             "movies" if source is None else source,
@@ -135,7 +135,7 @@ def command(
             progress=progress,
         )
     if save is not None:
-        folders.write(save, kind="measurement", files={"scores.json": found.to_json()}, made_with={"seed": seed})
+        output_folder.write(save, kind="measurement", files={"scores.json": found.to_json()}, made_with={"seed": seed})
     if as_json:
         screen.print_json(found.to_json())
     else:

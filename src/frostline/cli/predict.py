@@ -43,7 +43,7 @@ def command(
 ) -> None:
     """Predict the labels of texts with a tuned model: a run's folder, its model folder, or any stock classifier."""
     if output is not None:
-        from frostline.files.folders import check_file
+        from frostline.files.output_folder import check_file
 
         check_file(output, "--output", _SUFFIXES)
     with screen.starting():

@@ -90,7 +90,7 @@ def command(
         from frostline.api._arguments import to_task_or_sample
         from frostline.api._run import run
         from frostline.encoders.loading import load_encoder
-        from frostline.files import folders
+        from frostline.files import output_folder
         from frostline.kernels.device import use_device
         from frostline.records import Recipe
         from frostline.search.run import check_task
@@ -99,8 +99,8 @@ def command(
     )
     place = use_device(device, threads=threads)
     compute = options.compute(workers, on, cpus_per_trial, gpus_per_trial, device=str(place))
-    folders.check_output(
-        output, overwrite=overwrite, resume=(output / folders.CHECKPOINTS).is_dir() and not overwrite, is_run=True
+    output_folder.check_output(
+        output, overwrite=overwrite, resume=(output / output_folder.CHECKPOINTS).is_dir() and not overwrite, is_run=True
     )
     with screen.waiting("reading the data"):
         task = to_task_or_sample(

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional
@@ -117,7 +116,7 @@ def command(
     with screen.starting():
         from frostline.api._tune import tune
         from frostline.encoders.loading import load_encoder
-        from frostline.files import folders
+        from frostline.files import output_folder
         from frostline.kernels.device import use_device
         from frostline.plans.parsing import check_words, with_method
         from frostline.records import Plan, Recipe
@@ -149,7 +148,7 @@ def command(
     check_words(plan)
     place = use_device(device, threads=threads)
     if output is not None:
-        folders.check_output(output, overwrite=overwrite, resume=resume)
+        output_folder.check_output(output, overwrite=overwrite, resume=resume)
     measured = None if scores is None else _read_scores(scores)
     with screen.waiting("reading the data"):
         task = load_task(
@@ -238,11 +237,12 @@ def _rates(words: str | None, learning_rate: float | None) -> tuple[float, ...] 
 
 
 def _read_scores(folder: Path) -> LayerScores:
+    from frostline.files.atomic import read_json
     from frostline.records import LayerScores
 
     path = folder / "scores.json" if folder.is_dir() else folder
     try:
-        return LayerScores.from_json(json.loads(path.read_text(encoding="utf-8")))
+        return LayerScores.from_json(read_json(path))
     except OSError as error:
         raise OptionError(
             f"--scores {folder}: {error.strerror}; give a folder from `frostline measure --save`"

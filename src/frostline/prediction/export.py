@@ -6,7 +6,6 @@ import contextlib
 import copy
 import inspect
 import json
-import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -18,7 +17,7 @@ from torch import Tensor
 from frostline.encoders.families._family import Config, Model
 from frostline.encoders.heads import FamilyHead
 from frostline.encoders.loading import quiet_transformers
-from frostline.files import folders
+from frostline.files import atomic, output_folder
 from frostline.plans.methods import METHODS
 from frostline.prediction.loading import MODEL, OWN_FILE, OWN_WEIGHTS
 from frostline.prediction.loading import load_tuned as load_tuned
@@ -51,21 +50,20 @@ def save(
         moved: more files, which are moved there.
         finish: called with the place where all that is written, before it is moved into the folder.
     """
-    folder = Path(folder)
+    folder = Path(folder).absolute()
     check_base(tuned.tunable, tuned.base)
-    building = _place_to_build(folder.absolute())
-    try:
+    # Beside a new folder, and in one that is there: what lies beside it may not be writable, or on another disk.
+    complete = folder / output_folder.SAVING if folder.exists() else folder
+    with atomic.build_folder(complete) as building:
         _fill(building, tuned, files or {}, moved, kind=kind)
         if finish is not None:
             finish(building)
-    except BaseException:
-        shutil.rmtree(building, ignore_errors=True)
-        raise
-    # From here on an interruption leaves the place where it was built, which says that the folder is ours.
-    _move_into_place(building, folder)
-    shutil.rmtree(building, ignore_errors=True)
-    with contextlib.suppress(OSError):
-        (folder / folders.CHECKPOINTS).rmdir()  # where it is empty
+    if complete != folder:
+        # From here on an interruption leaves the complete result, which says that the folder is ours.
+        _move_into_place(complete, folder)
+        shutil.rmtree(complete, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            (folder / output_folder.CHECKPOINTS).rmdir()  # where it is empty
 
 
 def _fill(building: Path, tuned: Tuned, files: Mapping[str, Any], moved: Iterable[Path], *, kind: str) -> None:
@@ -81,7 +79,7 @@ def _fill(building: Path, tuned: Tuned, files: Mapping[str, Any], moved: Iterabl
     _write_lines(building / "predictions.jsonl", _predictions(tuned))
     for path in moved:
         path.replace(building / path.name)
-    folders.write(building, kind=kind, files=written, made_with={"seed": tuned.recipe.seed})
+    output_folder.write(building, kind=kind, files=written, made_with={"seed": tuned.recipe.seed})
 
 
 def save_model(tuned: Tuned, folder: Path) -> None:
@@ -170,7 +168,7 @@ def _save_own(tuned: Tuned, folder: Path) -> None:
         "labels": list(tuned.task.label_names),
         "max_length": _max_length(tuned),
     }
-    folders.write_json(folder / OWN_FILE, about)
+    atomic.write_json(folder / OWN_FILE, about)
 
 
 def _max_length(tuned: Tuned) -> int:
@@ -203,25 +201,11 @@ def _write_lines(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
             file.write(json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n")
 
 
-def _place_to_build(folder: Path) -> Path:
-    """An empty place from which files can be moved: beside a new folder, and in one that is there.
-
-    What lies beside a folder may not be writable, or on another disk.
-    """
-    building = folder / folders.SAVING if folder.exists() else folder.parent / f".{folder.name}.saving-{os.getpid()}"
-    shutil.rmtree(building, ignore_errors=True)
-    building.mkdir(parents=True)
-    return building
-
-
-def _move_into_place(building: Path, folder: Path) -> None:
+def _move_into_place(complete: Path, folder: Path) -> None:
     """Replace what is there by what was built; `frostline.json`, which says that a result is there, comes last."""
-    if not folder.exists():
-        building.rename(folder)
-        return
     if (folder / MODEL).exists():
-        (folder / MODEL).rename(building / "replaced")
-    (building / MODEL).rename(folder / MODEL)
-    for path in sorted(building.iterdir(), key=lambda path: path.name == "frostline.json"):
+        (folder / MODEL).rename(complete / "replaced")
+    (complete / MODEL).rename(folder / MODEL)
+    for path in sorted(complete.iterdir(), key=lambda path: path.name == "frostline.json"):
         if path.is_file():
             path.replace(folder / path.name)

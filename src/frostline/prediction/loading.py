@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +15,7 @@ from frostline.encoders.families._family import Config
 from frostline.encoders.heads import FamilyHead, HeadKind, family_head
 from frostline.encoders.loading import EMBEDDED_NAME, load_encoder, read_config
 from frostline.errors import EncoderError, OptionError
+from frostline.files.atomic import read_json
 from frostline.progress import Progress, silent
 from frostline.records import BaseEncoder, Origin, Plan, Recipe
 from frostline.tasks import Split
@@ -107,7 +107,7 @@ def _load_stock(folder: Path, device: str | torch.device) -> Predictor:
 def _tuned_on(folder: Path) -> Mapping[str, Any]:
     """What the run's folder that holds a model says of its task: name, fingerprint, pairs or single texts."""
     try:
-        found = json.loads((folder.absolute().parent / "result.json").read_text(encoding="utf-8"))["task"]
+        found = read_json(folder.absolute().parent / "result.json")["task"]
     except (OSError, ValueError, KeyError, TypeError):
         return {}
     return found if isinstance(found, dict) else {}
@@ -154,7 +154,7 @@ def _load_own(folder: Path, given: Encoder | str | Path | None, device: str | to
     from safetensors.torch import load_file
 
     try:
-        about = json.loads((folder / OWN_FILE).read_text(encoding="utf-8"))
+        about = read_json(folder / OWN_FILE)
         plan, recipe = Plan.from_json(about["plan"]), Recipe.from_json(about["recipe"])
         kind, names, length, base = (
             about["task"],

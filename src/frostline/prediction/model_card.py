@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from frostline.files import folders
+from frostline.files import provenance
 from frostline.plans.methods import METHODS
 from frostline.records import Plan
 
@@ -90,7 +90,7 @@ def plan_in_words(plan: Plan, depth: int) -> str:
 
 def command_line() -> str:
     """The command that is running, or that there is none."""
-    given = folders.command()
+    given = provenance.command()
     return f"`{shlex.join(given)}`" if given else "from Python"
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from frostline.errors import OptionError, UserError
+from frostline.files.atomic import read_json
 from frostline.records import LayerScores, TrialResult, TrialSpec
 from frostline.records.table import Table
 from frostline.studies._engine.results import PROGRESS, STORE, read_tables
@@ -151,7 +152,7 @@ def damaged(path: Path, error: Exception) -> UserError:
 
 def _json(path: Path) -> Any:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return read_json(path)
     except FileNotFoundError:
         raise UserError(f"{path}: is missing; run the command that wrote the folder again") from None
     except ValueError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from frostline.errors import OptionError
-from frostline.files.folders import write_text
+from frostline.files.atomic import write_text
 from frostline.report.model_pages import run_page, tuned_page
 from frostline.report.opened import Opened, damaged, open_folder
 from frostline.report.page import Page, render

@@ -10,7 +10,7 @@ from typing import Any
 from frostline.charts import Figure
 from frostline.charts.theme import config
 from frostline.errors import OptionError, did_you_mean
-from frostline.files import folders
+from frostline.files import atomic
 
 FORMATS = ("png", "svg", "pdf")
 SCHEMES = ("light", "dark")
@@ -33,7 +33,7 @@ def print_figures(
     folder.mkdir(parents=True, exist_ok=True)
     for figure in figures:
         path = folder / f"{re.sub(r'[^A-Za-z0-9_-]+', '-', figure.name)}.{form}"
-        folders.write_bytes(path, drawn(figure, form=form, scheme=scheme, title=titles))
+        atomic.write_bytes(path, drawn(figure, form=form, scheme=scheme, title=titles))
         yield path
 
 

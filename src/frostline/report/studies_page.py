@@ -11,6 +11,7 @@ import sys
 import textwrap
 from pathlib import Path
 
+from frostline.files.atomic import read_json
 from frostline.options import as_word
 from frostline.report.opened import open_folder
 from frostline.report.pages import page_of
@@ -49,12 +50,10 @@ def _section(study: Study, docs: Path) -> str:
         f"With `--quick`: {', '.join(study.quick_tasks)}; {_seeds(study.quick_seeds)}{differs}; options {quick}.",
     ]
     shown = []
-    if (docs / _EXAMPLES).is_file():
-        told = json.loads((docs / _EXAMPLES).read_text(encoding="utf-8")).get(study.name)
-        if told:
-            took = f"{told['trials']} trials in {told['seconds']:,} seconds on one core"
-            shown = [f"An example, what `frostline study {study.name} --quick` drew on the embedded encoder and data "
-                     f"({took}):", "", f"![{told['alt']}]({_IMAGES}/{study.name}.svg)", ""]  # fmt: skip
+    if told := read_json(docs / _EXAMPLES, default={}).get(study.name):
+        took = f"{told['trials']} trials in {told['seconds']:,} seconds on one core"
+        shown = [f"An example, what `frostline study {study.name} --quick` drew on the embedded encoder and data "
+                 f"({took}):", "", f"![{told['alt']}]({_IMAGES}/{study.name}.svg)", ""]  # fmt: skip
     parts = [f"## {study.name}", "", study.question, "", about, "", *(f"- {fact}" for fact in facts), "", *shown]
     return "\n".join(parts)
 
@@ -67,7 +66,7 @@ def draw_examples(folder: Path, docs: Path) -> None:
     """Write the first figure of every study that lies in the folder under its own name, and what is said of it."""
     place = docs / _EXAMPLES
     place.parent.mkdir(parents=True, exist_ok=True)
-    told = json.loads(place.read_text(encoding="utf-8")) if place.is_file() else {}
+    told = read_json(place, default={})
     for name in STUDIES.names():
         if (folder / name / "tables.json").is_file():
             opened = open_folder(folder / name)

@@ -7,7 +7,6 @@ was, and a finished one is moved into place as a whole.
 from __future__ import annotations
 
 import contextlib
-import json
 import shutil
 import time
 from collections.abc import Callable, Mapping
@@ -20,7 +19,7 @@ import torch
 from frostline.costs.cost import Costs
 from frostline.costs.timing import Speed
 from frostline.errors import DataError, OptionError, UserError
-from frostline.files import folders
+from frostline.files import atomic, output_folder
 from frostline.prediction.export import save
 from frostline.progress import Progress, Step, logger, silent
 from frostline.records import LayerScores, Plan
@@ -77,7 +76,7 @@ class Search:
     @property
     def work_folder(self) -> Path:
         """Where everything lies until the run is over."""
-        return self.folder / folders.CHECKPOINTS
+        return self.folder / output_folder.CHECKPOINTS
 
     def run(self, *, overwrite: bool = False) -> Run:
         """Return what the run found, after saving it; an interrupted run in the folder is continued."""
@@ -96,7 +95,7 @@ class Search:
         if overwrite:
             shutil.rmtree(self.work_folder, ignore_errors=True)
         shutil.rmtree(self.folder / _OVER, ignore_errors=True)
-        known = _read_json(self.work_folder / _IDENTITY)
+        known = atomic.read_json(self.work_folder / _IDENTITY, default=None)
         if known is None and not (self.work_folder / _STORE).exists():
             shutil.rmtree(self.work_folder, ignore_errors=True)  # interrupted before it had begun
         if self.work_folder.is_dir() and known != identity:
@@ -109,7 +108,7 @@ class Search:
         if known is not None:
             logger.info("continuing the interrupted run in %s", self.folder)
         self.work_folder.mkdir(parents=True, exist_ok=True)
-        folders.write_json(self.work_folder / _IDENTITY, identity)
+        atomic.write_json(self.work_folder / _IDENTITY, identity)
 
     def _identity(self) -> dict[str, Any]:
         """Return what measuring depends on; trials know what they depend on, so limits and rates may change."""
@@ -192,19 +191,19 @@ class Search:
 
     def _scores(self) -> LayerScores:
         """Return the layer scores, measured now or before the run was interrupted."""
-        known = _read_json(self.work_folder / _SCORES)
+        known = atomic.read_json(self.work_folder / _SCORES, default=None)
         if known is not None:
             return LayerScores.from_json(known)
         scores = measure_for_plans(self.inputs, progress=self.progress)
-        folders.write_json(self.work_folder / _SCORES, scores.to_json())
+        atomic.write_json(self.work_folder / _SCORES, scores.to_json())
         return scores
 
     def _speed(self, costs: Costs) -> Speed:
-        known = _read_json(self.work_folder / _SPEED)
+        known = atomic.read_json(self.work_folder / _SPEED, default=None)
         if known is not None:
             return Speed(**known)
         speed = time_steps(self.inputs, costs, self.progress)
-        folders.write_json(self.work_folder / _SPEED, asdict(speed))
+        atomic.write_json(self.work_folder / _SPEED, asdict(speed))
         return speed
 
     def _fit_time(self, proposals: list[Proposal], clock: _Clock) -> tuple[list[Proposal], list[str], float | None]:
@@ -213,8 +212,8 @@ class Search:
         if minutes is None:
             return proposals, [], None
         # A continued run races the plans that it began with, whatever time is left of them.
-        before = _read_json(self.work_folder / _BEFORE_RACE) or clock.total
-        folders.write_json(self.work_folder / _BEFORE_RACE, before)
+        before = atomic.read_json(self.work_folder / _BEFORE_RACE, default=None) or clock.total
+        atomic.write_json(self.work_folder / _BEFORE_RACE, before)
         if before >= 60 * minutes:
             notes.append(f"the {minutes:g}-minute limit was used up before the race; taking the cheapest plan")
         kept, more = fitting_time(proposals, 60 * minutes - before)
@@ -295,7 +294,7 @@ class _Clock:
 
     def __init__(self, file: Path) -> None:
         self.laps: dict[str, float] = {}
-        self._file, self._before = file, float(_read_json(file) or 0)
+        self._file, self._before = file, float(atomic.read_json(file, default=None) or 0)
         self._started = self._last = time.perf_counter()
 
     def lap(self, name: str) -> None:
@@ -306,7 +305,7 @@ class _Clock:
 
     def note(self) -> None:
         """Write the time that has passed, for a run that is interrupted now."""
-        folders.write_json(self._file, round(self.total, 3))
+        atomic.write_json(self._file, round(self.total, 3))
 
     def noting(self, progress: Progress) -> Progress:
         """Return the callback with a note of the time after every trial."""
@@ -321,10 +320,3 @@ class _Clock:
     @property
     def total(self) -> float:
         return self._before + time.perf_counter() - self._started
-
-
-def _read_json(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None

@@ -13,9 +13,7 @@ import hashlib
 import json
 import os
 import shutil
-import tempfile
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +23,7 @@ import torch
 
 from frostline.errors import OptionError
 from frostline.files import demo_assets as embedded
+from frostline.files.atomic import read_json, remove_leftovers, sync_file, work_folder
 from frostline.files.checksums import bits_of, file_checksum
 from frostline.files.disk_arrays import array_in
 from frostline.kernels.batch_layout import Ints, Reads
@@ -120,7 +119,7 @@ def _build(missing: Sequence[tuple[FrozenStates, Path]], progress: Progress) -> 
                 if reason := _make_place(states, entry.parent, taken=sum(other.states.size for other in new)):
                     notes.append(f"{reason}: recomputing them")
                     continue
-                folder = stack.enter_context(_new_folder(entry.parent))
+                folder = stack.enter_context(work_folder(entry.parent))
                 new.append(_New(states=states, entry=entry, folder=folder, array=_allocate(states, folder / _STATES)))
             except OSError as error:
                 notes.append(f"frozen states cannot be kept in {entry.parent} ({error.strerror}): recomputing them")
@@ -154,7 +153,7 @@ def _make_place(states: FrozenStates, root: Path, *, taken: int) -> str | None:
     if states.size + taken > limit:
         return f"frozen states take {_gigabytes(states.size + taken)}, more than the cache's {_gigabytes(limit)}"
     root.mkdir(parents=True, exist_ok=True)
-    _remove_leftovers(root)
+    remove_leftovers(root)
     _make_room(root, states.size + taken, limit)
     free = shutil.disk_usage(root).free
     if states.size + _SPARE > free:
@@ -195,8 +194,7 @@ def _finish(one: _New) -> list[str]:
     states, path = one.states, one.folder / _STATES
     try:
         one.array.flush()  # type: ignore[attr-defined]
-        with path.open("rb") as file:
-            os.fsync(file.fileno())
+        sync_file(path)
         about = {
             "format": FORMAT,
             "encoder": states.encoder.name,
@@ -222,7 +220,7 @@ def _open(folder: Path, states: FrozenStates) -> tuple[np.ndarray[Any, Any] | No
     if not folder.is_dir():
         return None, ""
     try:
-        about = json.loads((folder / _ABOUT).read_text(encoding="utf-8"))
+        about = read_json(folder / _ABOUT)
         path = folder / _STATES
         if about["dtype"] not in ("float16", "float32"):
             raise ValueError(about["dtype"])
@@ -269,7 +267,7 @@ def list_entries() -> list[Entry]:
     root = cache_folder()
     for path in root.glob(f"*/{_ABOUT}") if root.is_dir() else ():
         with contextlib.suppress(OSError, ValueError):
-            about = json.loads(path.read_text(encoding="utf-8"))
+            about = read_json(path)
             size = sum(file.stat().st_size for file in path.parent.iterdir())
             found.append(Entry(folder=path.parent, about=about, size=size, last_used=path.stat().st_mtime))
     return sorted(found, key=lambda entry: -entry.last_used)
@@ -292,23 +290,6 @@ def _make_room(root: Path, size: int, limit: int) -> None:
         if taken + size <= limit and size + _SPARE <= shutil.disk_usage(root).free:
             return
         shutil.rmtree(entries.pop().folder, ignore_errors=True)
-
-
-@contextlib.contextmanager
-def _new_folder(root: Path) -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(dir=root, prefix=".building-"))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _remove_leftovers(root: Path, *, older_than: float = 86_400) -> None:
-    """Remove what runs that were killed left half built."""
-    for folder in root.glob(".building-*"):
-        with contextlib.suppress(OSError):
-            if time.time() - folder.stat().st_mtime >= older_than:
-                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _gigabytes(size: int) -> str:

@@ -8,9 +8,7 @@ damaged does not lose the run.
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -20,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from frostline.files.atomic import build_folder, read_json
 from frostline.files.checksums import file_checksum
 
 if TYPE_CHECKING:
@@ -158,9 +157,7 @@ class Checkpoints:
         for moment in _MOMENTS:
             tensors |= {f"{moment}/{name}": optimizer.state[value][moment] for name, value in own.items()}
         tensors |= {f"best/{name}": value for name, value in best.items()}
-        self.folder.mkdir(parents=True, exist_ok=True)
-        building = Path(tempfile.mkdtemp(dir=self.folder, prefix=".building-"))
-        try:
+        with build_folder(self.folder / f"step-{so_far.step}", sync=True) as building:
             save_file({name: value.cpu().contiguous() for name, value in tensors.items()}, building / _TENSORS)
             about = {
                 "run": self.run,
@@ -169,14 +166,6 @@ class Checkpoints:
                 "so_far": asdict(so_far),
             }
             (building / _ABOUT).write_text(json.dumps(about), encoding="utf-8")
-            for path in building.iterdir():
-                with path.open("rb") as file:
-                    os.fsync(file.fileno())
-            target = self.folder / f"step-{so_far.step}"
-            shutil.rmtree(target, ignore_errors=True)
-            building.rename(target)
-        finally:
-            shutil.rmtree(building, ignore_errors=True)
         for old in sorted(self._folders(), key=_step_of)[:-_KEPT]:
             shutil.rmtree(old, ignore_errors=True)
         self._last = time.monotonic()
@@ -191,7 +180,7 @@ class Checkpoints:
         from safetensors.torch import load_file
 
         try:
-            about = json.loads((path / _ABOUT).read_text(encoding="utf-8"))
+            about = read_json(path / _ABOUT)
             if about["run"] != self.run or about["checksum"] != file_checksum(path / _TENSORS):
                 return None
             return Found(
@@ -205,7 +194,7 @@ class Checkpoints:
 
 def _run_of(path: Path) -> str | None:
     try:
-        return str(json.loads((path / _ABOUT).read_text(encoding="utf-8"))["run"])
+        return str(read_json(path / _ABOUT)["run"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

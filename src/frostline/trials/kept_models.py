@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import shutil
-import tempfile
 from dataclasses import asdict, replace
 from pathlib import Path
 
 import torch
 
+from frostline.files.atomic import build_folder, read_json
 from frostline.files.checksums import file_checksum
 from frostline.records import TrialSpec
 from frostline.training.execution import base_of, tunable_for
@@ -25,9 +24,7 @@ def keep_tuned(tuned: Tuned, place: Path) -> None:
     """Write what was trained, whole or not at all."""
     from safetensors.torch import save_file
 
-    place.parent.mkdir(parents=True, exist_ok=True)
-    building = Path(tempfile.mkdtemp(dir=place.parent, prefix=".building-"))
-    try:
+    with build_folder(place) as building:
         weights = {name: value.cpu().contiguous() for name, value in weights_of(tuned.tunable).items()}
         save_file(weights, building / _WEIGHTS)
         save_file({name: value.contiguous() for name, value in tuned.outputs.items()}, building / _OUTPUTS)
@@ -42,10 +39,6 @@ def keep_tuned(tuned: Tuned, place: Path) -> None:
             "checksums": {name: file_checksum(building / name) for name in (_WEIGHTS, _OUTPUTS)},
         }
         (building / _ABOUT).write_text(json.dumps(about), encoding="utf-8")
-        shutil.rmtree(place, ignore_errors=True)
-        building.rename(place)
-    finally:
-        shutil.rmtree(building, ignore_errors=True)
 
 
 def load_kept(workshop: Workshop, spec: TrialSpec, place: Path) -> Tuned | None:
@@ -53,7 +46,7 @@ def load_kept(workshop: Workshop, spec: TrialSpec, place: Path) -> Tuned | None:
     from safetensors.torch import load_file
 
     try:
-        about = json.loads((place / _ABOUT).read_text(encoding="utf-8"))
+        about = read_json(place / _ABOUT)
         if any(about["checksums"][name] != file_checksum(place / name) for name in (_WEIGHTS, _OUTPUTS)):
             return None
         weights, outputs = load_file(place / _WEIGHTS), load_file(place / _OUTPUTS)

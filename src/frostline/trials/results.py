@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from frostline.files import folders
+from frostline.files import provenance
 from frostline.records import Plan, Recipe, TrialResult, TrialSpec
 from frostline.training.result import Tuned
 from frostline.training.shared_inputs import Workshop
@@ -33,7 +33,7 @@ def result_of(tuned: Tuned) -> TrialResult:
         predictions={split: guesses(outputs, tuned.task.kind) for split, outputs in tuned.outputs.items()},
         parameters={"total": tuned.trained.audit.total, "trainable": tuned.trained.audit.trainable},
         seconds=dict(tuned.seconds),
-        versions=folders.versions(),
+        versions=provenance.versions(),
     )
 
 

@@ -13,7 +13,7 @@ import torch
 
 from frostline.encoders.tokens import Tokens
 from frostline.errors import OptionError, TuneError, UserError
-from frostline.files import folders
+from frostline.files import provenance
 from frostline.records import Plan, TrialResult, TrialSpec
 from frostline.records.trial import FailureCause
 from frostline.training.execution import Settings, execute, use_threads
@@ -55,7 +55,7 @@ def run_trial(context: Context, spec: TrialSpec, *, keep: bool = False) -> Trial
 
 def failed(reason: str, cause: FailureCause, details: str = "") -> TrialResult:
     """Return the result of a trial that failed."""
-    return TrialResult(status="failed", reason=reason, cause=cause, traceback=details, versions=folders.versions())
+    return TrialResult(status="failed", reason=reason, cause=cause, traceback=details, versions=provenance.versions())
 
 
 def _kind(context: Context, spec: TrialSpec) -> TrialKind:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock, Timeout
+
 from frostline.errors import OptionError, UserError
-from frostline.files import folders
+from frostline.files import atomic
 from frostline.records import Recipe
 from frostline.studies._engine.results import SPECIFICATION, STORE
 from frostline.trials.store import Store
@@ -39,11 +40,12 @@ def claimed(folder: Path) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OptionError(f"{folder}: cannot be made ({error.strerror}); give another --output") from None
-    with (folder / _LOCK).open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise UserError(f"{folder}: another process is running this study; wait for it, or stop it first") from None
+    try:
+        # The system releases it when the process ends, however it ends.
+        lock = FileLock(folder / _LOCK).acquire(blocking=False)
+    except Timeout:
+        raise UserError(f"{folder}: another process is running this study; wait for it, or stop it first") from None
+    with lock:
         yield
 
 
@@ -89,12 +91,12 @@ def agree(
             )
         if not differences or (only_looks and _has_trials(folder)):
             return
-    folders.write_json(place, {**mine, **aside})
+    atomic.write_json(place, {**mine, **aside})
 
 
 def _read(place: Path) -> dict[str, Any]:
     try:
-        found = dict(json.loads(place.read_text(encoding="utf-8")))
+        found = dict(atomic.read_json(place))
         for name, kind in _KINDS.items():
             if not isinstance(found.get(name, kind()), kind):
                 raise ValueError(f"{name} is {_shown(found[name])}")

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from frostline.errors import OptionError, UserError
-from frostline.files.folders import check_file, write_json, write_text
+from frostline.files.atomic import read_json, write_json, write_text
+from frostline.files.output_folder import check_file
 from frostline.records import TrialResult, TrialSpec
 from frostline.records.table import Cell, Table, table_of
 from frostline.trials.store import Store
@@ -22,7 +23,7 @@ def read_tables(folder: Path) -> list[Table]:
     if not place.exists():
         return []
     try:
-        found = json.loads(place.read_text(encoding="utf-8"))
+        found = read_json(place)
         if not isinstance(found, list):
             raise ValueError("it is no list of tables")
         return [Table.from_json(one) for one in found]
@@ -44,7 +45,7 @@ def unfinished(folder: Path) -> str | None:
     if not (folder / SPECIFICATION).is_file():
         return None
     try:
-        found = json.loads((folder / PROGRESS).read_text(encoding="utf-8"))
+        found = read_json(folder / PROGRESS)
         far = f": {found['done']} of {found['total']} trials are done"
     except (OSError, ValueError, KeyError, TypeError):
         far = ""
@@ -59,9 +60,7 @@ def unfinished(folder: Path) -> str | None:
 def _has_been_asked_for_more(folder: Path) -> bool:
     """Whether the tables of a study are of fewer seeds than it has been asked for since."""
     try:
-        asked, made = (
-            json.loads((folder / name).read_text(encoding="utf-8")) for name in (SPECIFICATION, "frostline.json")
-        )
+        asked, made = read_json(folder / SPECIFICATION), read_json(folder / "frostline.json")
         return bool(asked["seeds"] != made.get("seeds", asked["seeds"]))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return False
@@ -145,7 +144,7 @@ def _besides(spec: TrialSpec, result: TrialResult) -> dict[str, Cell]:
 def _of_all_trials(folder: Path) -> dict[str, Cell]:
     """What holds for every trial of a study: whether the rows that it reports were selected on."""
     try:
-        return {"protocol": str(json.loads((folder / SPECIFICATION).read_text(encoding="utf-8"))["protocol"])}
+        return {"protocol": str(read_json(folder / SPECIFICATION)["protocol"])}
     except (OSError, ValueError, KeyError, TypeError):  # a run, or a study from before there was a choice
         return {}
 

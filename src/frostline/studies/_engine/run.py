@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from frostline.encoders.encoder import Encoder
-from frostline.files import folders
+from frostline.files import atomic, output_folder
 from frostline.progress import Progress, Step, logger
 from frostline.records import LayerScores, Recipe, TrialResult, TrialSpec
 from frostline.records.display import Displayed
@@ -154,7 +154,7 @@ class StudyRun:
         started, before = time.monotonic(), done
         self.progress(Step(stage="trials", done=done, total=total))
         mine = {"process": os.getpid(), "host": socket.gethostname()}  # whoever watches can see that it is gone
-        folders.write_json(self.folder / PROGRESS, {"done": done, "total": total, "seconds_left": None, **mine})
+        atomic.write_json(self.folder / PROGRESS, {"done": done, "total": total, "seconds_left": None, **mine})
 
         for _, result in run_missing(store, by_shared_states(missing), executor, retry=FAILURE_CAUSES):
             done += 1
@@ -162,7 +162,7 @@ class StudyRun:
                 logger.warning("a trial failed: %s", result.reason)
             left = (time.monotonic() - started) / (done - before) * (total - done)
             told = {"done": done, "total": total, "seconds_left": round(left), **mine}
-            folders.write_json(self.folder / PROGRESS, told)  # for those who watch
+            atomic.write_json(self.folder / PROGRESS, told)  # for those who watch
             self.progress(Step(stage="trials", done=done, total=total))
 
     def _expected(self, specs: Sequence[TrialSpec]) -> str:
@@ -186,7 +186,7 @@ class StudyRun:
         said = json.dumps([*asked, *([self.rows] if few else []), *([pooling] if pooling != "mean" else [])])
         place = self.folder / SCORES / f"{hashlib.sha256(said.encode()).hexdigest()[:16]}.json"
         if place.exists():
-            return LayerScores.from_json(json.loads(place.read_text(encoding="utf-8")))
+            return LayerScores.from_json(atomic.read_json(place))
         logger.info("measuring %s of %s on %s", ", ".join(names), encoder.name, task.name)
         if few:  # no plan is chosen by rows that no trial may train on
             task = replace(task, train=task.train.take(Workshop(encoder, task).some_rows(self.rows or 0, seed=0)))
@@ -200,7 +200,7 @@ class StudyRun:
             )
             found = measure_layers(encoder, task, options, progress=self.progress)
         place.parent.mkdir(exist_ok=True)
-        folders.write_json(place, found.to_json())
+        atomic.write_json(place, found.to_json())
         return found
 
     def _write(self, tables: Sequence[Table]) -> None:
@@ -208,10 +208,10 @@ class StudyRun:
         place = self.folder / TABLES
         place.mkdir(exist_ok=True)
         for table in tables:
-            folders.write_text(place / f"{table.name}.csv", table.to_csv())
+            atomic.write_text(place / f"{table.name}.csv", table.to_csv())
         made = {TABLES_FILE: [table.to_json() for table in tables]}
         made_with = {"seeds": self.seeds, "threads": self.recipe.threads}
-        folders.write(self.folder, kind="study", files=made, made_with=made_with)
+        output_folder.write(self.folder, kind="study", files=made, made_with=made_with)
 
 
 def _without_twins(points: Iterable[Point]) -> list[Point]:

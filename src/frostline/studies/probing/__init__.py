@@ -9,7 +9,7 @@ from typing import cast
 
 from frostline.encoders.encoder import Encoder
 from frostline.errors import MeasureError, OptionError
-from frostline.files import folders
+from frostline.files import provenance
 from frostline.progress import Progress
 from frostline.records import LayerScores, Plan, TrialResult, TrialSpec
 from frostline.scoring.measurement import EXAMPLES, MeasureOptions, measure_layers
@@ -45,7 +45,7 @@ _QUICK_SCORES = "variability,variability.crossfit,cca,rank,information,label_sim
 
 def _score(context: Context, spec: TrialSpec) -> TrialResult:
     """The curves of all scores, for the encoder as it is or after the plan's fine-tuning."""
-    base = TrialResult(status="done", versions=folders.versions())
+    base = TrialResult(status="done", versions=provenance.versions())
     encoder = context.workshop(spec).encoder
     if spec.options["tuned"]:
         tuned = tune_for(context, spec)

@@ -10,7 +10,7 @@ import torch
 
 from frostline.encoders.heads import FamilyHead
 from frostline.errors import OptionError
-from frostline.files import folders
+from frostline.files import provenance
 from frostline.plans.learning_rates import learning_rate_for
 from frostline.progress import Step
 from frostline.records import Plan, TrialResult, TrialSpec
@@ -72,7 +72,7 @@ def _rank_while_tuning(context: Context, spec: TrialSpec) -> TrialResult:
         values={"scores": {str(epoch): scores for epoch, scores in sorted(found.items())}},
         parameters={"total": trained.audit.total, "trainable": trained.audit.trainable},
         seconds={"training": round(trained.seconds, 3)},
-        versions=folders.versions(),
+        versions=provenance.versions(),
     )
 
 
@@ -81,7 +81,7 @@ def _rank_at_start(context: Context, spec: TrialSpec) -> TrialResult:
     workshop = context.workshop(spec)
     tunable = tunable_for(workshop, spec.plan, replace(spec.recipe, seed=int(spec.options["head"])))
     scores = _scores(tunable, workshop, spec, seed=spec.recipe.seed)
-    return TrialResult(status="done", values={"scores": scores}, versions=folders.versions())
+    return TrialResult(status="done", values={"scores": scores}, versions=provenance.versions())
 
 
 def _scores(tunable: Tunable, workshop: Workshop, spec: TrialSpec, *, seed: int) -> list[float]:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from frostline.errors import MeasureError, OptionError
-from frostline.files import folders
+from frostline.files import provenance
 from frostline.records import Plan, TrialResult, TrialSpec
 from frostline.scoring.score_inputs import Evidence
 from frostline.scoring.scores import LAYER_SCORES
@@ -123,7 +123,7 @@ def _score(context: Context, spec: TrialSpec) -> TrialResult:
                 curves[name][f"{score}, {pooling}"] = list(numbers(found.values))
             if pooling not in probes:  # the first setting is the reference: equal classes, the most rows
                 probes[pooling] = _probe(evidence)
-    return TrialResult(status="done", values={"curves": curves, "probes": probes}, versions=folders.versions())
+    return TrialResult(status="done", values={"curves": curves, "probes": probes}, versions=provenance.versions())
 
 
 def _probe(evidence: Evidence) -> list[float | None]:

@@ -1,25 +1,20 @@
-"""Output folders: what Frostline writes, whole or not at all."""
+"""Rules for output folders: which may be written to, and what every result's folder says of itself."""
 
 from __future__ import annotations
 
-import json
-import os
-import platform
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from frostline.errors import OptionError
+from frostline.files.atomic import write_json
+from frostline.files.provenance import command, versions
 from frostline.records import FORMAT_VERSION
 
 CHECKPOINTS = "checkpoints"  # of a run that is not over
 SAVING = f"{CHECKPOINTS}/.saving"  # a result that is being written
 RUN = f"{CHECKPOINTS}/run.json"  # says that `frostline run` was stopped here
-
-_RECORDED = ("frostline", "torch", "transformers", "numpy", "scikit-learn", "scipy")
 
 
 def check_new(folder: Path) -> None:
@@ -88,21 +83,6 @@ def write(folder: Path, *, kind: str, files: Mapping[str, Any], made_with: Mappi
         write_json(folder / name, content)
 
 
-def command() -> list[str]:
-    """The command that is running; nothing in a program or notebook of the user's own."""
-    program = Path(sys.argv[0])
-    is_ours = program.name.startswith("frostline") or (program.name, program.parent.name) == (
-        "__main__.py",
-        "frostline",
-    )
-    return ["frostline", *sys.argv[1:]] if is_ours else []
-
-
-def versions() -> dict[str, str]:
-    """What the result was made with."""
-    return {"python": platform.python_version(), **{name: metadata.version(name) for name in _RECORDED}}
-
-
 def check_file(path: Path, flag: str, suffixes: Sequence[str]) -> None:
     """Refuse, before any work is done, a file that cannot be written.
 
@@ -123,29 +103,3 @@ def check_file(path: Path, flag: str, suffixes: Sequence[str]) -> None:
             path.unlink()
     except OSError as error:
         raise OptionError(f"{flag} {path}: cannot be written ({error.strerror}); give another file") from None
-
-
-def write_json(path: Path, content: Any) -> None:
-    """Write the content as JSON, so that the file is there whole or not at all."""
-    write_text(path, json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write the text, so that the file is there whole or not at all."""
-    write_bytes(path, text.encode())
-
-
-def write_bytes(path: Path, content: bytes) -> None:
-    """Write the content, so that the file is there whole or not at all."""
-    temporary = path.parent / f".{path.name}.{os.getpid()}"
-    try:
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException as error:
-        temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.filename is None:
-            error.filename = str(path)  # a disk that runs full while one writes does not say where
-        raise
