@@ -105,13 +105,16 @@ class MeanHead(nn.Module):
         return cast(Tensor, logits.squeeze(-1) if states.dim() == 4 else logits)
 
 
-def family_head(config: Config, *, labels: int, kind: HeadKind = "classification") -> FamilyHead:
+def family_head(
+    config: Config, *, labels: int, kind: HeadKind = "classification", has_weights: bool = True
+) -> FamilyHead:
     """A freshly initialised head of the family's stock class.
 
     Args:
         config: the encoder's configuration.
         labels: number of classes; 1 for regression. Multiple choice has one logit per choice whatever is given.
         kind: of task.
+        has_weights: False leaves it with shapes alone, to be counted.
     """
     import transformers
 
@@ -127,11 +130,10 @@ def family_head(config: Config, *, labels: int, kind: HeadKind = "classification
         if kind == "multiple choice"
         else transformers.AutoModelForSequenceClassification
     )
-    is_counting = torch.get_default_device().type == "meta"
     with torch.device("meta"):
         stock = auto.from_config(new)
     setattr(stock, stock.base_model_prefix, GivenStates(family, stock.base_model))
-    if not is_counting:
+    if has_weights:
         stock.to_empty(device="cpu")
         _initialise(stock)
     return FamilyHead(stock, kind)
