@@ -143,7 +143,7 @@ class Case:
     def ours(self, plan: Plan, *, epochs: int = 1) -> Callable[[], object]:
         """Epochs from kept states; keeping them is timed elsewhere."""
         tunable = self.tunable(plan)
-        layers = [] if plan.lowest == 0 else [StatesAt(plan.lowest - 1)]
+        layers = [] if plan.lowest == 0 else [StatesAt(layer=plan.lowest - 1)]
         (states,) = open_together(tunable.encoder, self.tokens, layers)[0] or [None]
         examples = Examples(tokens=self.tokens, states=states, labels=self.labels, offsets=None)
         recipe = Recipe(epochs=epochs, batch=BATCH, learning_rate=RATE)
@@ -155,7 +155,7 @@ class Case:
 
         def keep() -> None:
             with tempfile.TemporaryDirectory() as place, _cache_in(place):
-                open_together(encoder, self.tokens, [StatesAt(plan.lowest - 1)])
+                open_together(encoder, self.tokens, [StatesAt(layer=plan.lowest - 1)])
 
         return keep
 

@@ -11,7 +11,7 @@ import urllib.error
 import urllib.request
 
 import pytest
-from tests.report.report_tools import failed, make_measurement, make_study, make_tuned, some_scores
+from tests.report.report_tools import failed, make_measurement, make_run, make_study, make_tuned, some_scores
 from tests.report.test_page import Parsed
 from tests.trials.test_store import numbered
 
@@ -20,7 +20,7 @@ from frostline.report import write_report
 from frostline.report.live import serving
 from frostline.report.opened import _RUN, open_folder
 from frostline.report.pages import page_of
-from frostline.report.score_figures import best_in_words, score_figures
+from frostline.report.score_figures import best_in_words, curve_figures, similarity_figures
 from frostline.studies import STUDIES
 from frostline.trials.store import Store
 
@@ -40,7 +40,7 @@ def test_a_measurement_has_its_scores_legend_notes_and_command(tmp_path):
 
 
 def test_every_value_interval_and_null_is_drawn():
-    scores, alike = score_figures(some_scores())
+    (scores,), (alike,) = curve_figures(some_scores()), similarity_figures(some_scores())
     drawn = {(row["score"], row["what"], row["layer"]): row for row in scores.rows}
     assert len(drawn) == 4 + 4 + 3  # variability, its null, and fisher, which has no layer 0
     assert drawn["variability", "measured", 2] == {
@@ -122,6 +122,17 @@ def test_a_regression_shows_predictions_against_labels_and_the_largest_errors(tm
 
 
 # Studies -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_comparison_with_full_fine_tuning_is_found_by_its_plan_and_not_by_its_name(tmp_path):
+    folder = make_run(tmp_path / "run")
+    run = json.loads((folder / "run.json").read_text())
+    run["tests"][1]["name"] = "everything"
+    run["tests"].append({**run["tests"][1], "name": "full fine-tuning", "trial": "trial-2",
+                         "choice_minus_it": {"value": 9.0, "low": 8.0, "high": 10.0}})  # fmt: skip
+    (folder / "run.json").write_text(json.dumps(run))
+    (figure,) = (one for one in page_of(open_folder(folder)).figures if one.name == "tests")
+    assert figure.title.endswith(", -0.5 (-1.5 to +0.5) against full fine-tuning")
 
 
 @pytest.mark.parametrize("name", STUDIES.names())

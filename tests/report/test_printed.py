@@ -11,14 +11,14 @@ from frostline.records import Plan
 from frostline.report.notebook import layer_stack
 from frostline.report.page import Page
 from frostline.report.printed import drawn, print_figures
-from frostline.report.score_figures import score_figures
+from frostline.report.score_figures import curve_figures
 
 STARTS = {"png": b"\x89PNG\r\n", "svg": b"<svg", "pdf": b"%PDF"}
 
 
 @pytest.mark.parametrize("form", STARTS)
 def test_every_figure_is_a_file_of_the_format(form, tmp_path):
-    figures = score_figures(some_scores())
+    figures = curve_figures(some_scores())
     found = list(print_figures(figures, tmp_path / "figures", form=form))
     assert [path.name for path in found] == [f"{figure.name}.{form}" for figure in figures]
     for path in found:
@@ -26,7 +26,7 @@ def test_every_figure_is_a_file_of_the_format(form, tmp_path):
 
 
 def test_titles_and_themes_are_in_the_drawing_or_not():
-    figure = score_figures(some_scores())[0]
+    figure = curve_figures(some_scores())[0]
     with_title = drawn(figure, form="svg").decode()
     assert "Layer 2 is the best by variability" in with_title
     assert "Layer 2 is the best" not in drawn(figure, form="svg", title=False).decode()
@@ -41,13 +41,13 @@ def test_titles_and_themes_are_in_the_drawing_or_not():
 )
 def test_an_unknown_format_or_theme_is_one_line(given, says, tmp_path):
     with pytest.raises(OptionError, match=says):
-        list(print_figures(score_figures(some_scores()), tmp_path, **given))
+        list(print_figures(curve_figures(some_scores()), tmp_path, **given))
 
 
 def test_a_file_in_place_of_the_folder_is_refused(tmp_path):
     (tmp_path / "figures").write_text("mine")
     with pytest.raises(OptionError, match="is a file"):
-        list(print_figures(score_figures(some_scores()), tmp_path / "figures"))
+        list(print_figures(curve_figures(some_scores()), tmp_path / "figures"))
     assert (tmp_path / "figures").read_text() == "mine"
 
 

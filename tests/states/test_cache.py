@@ -43,7 +43,7 @@ def direct(encoder, tokens, rows, layer=LAYER):
 
 def open_states(encoder, tokens, layer, *, reads=Reads.ALL, **options):
     """The states at one layer, and what is said about them."""
-    (states,), notes = open_together(encoder, tokens, [StatesAt(layer, reads)], **options)
+    (states,), notes = open_together(encoder, tokens, [StatesAt(layer=layer, reads=reads)], **options)
     return states, notes
 
 

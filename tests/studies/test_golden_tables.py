@@ -174,7 +174,7 @@ def by_seed(found, row):
         point["seed"]: 100 * point.result.metrics["test"]["accuracy"]
         for point in found.points
         if point.is_done
-        and point.labels.get("rate", "chosen") == "chosen"
+        and not point.is_candidate
         and all(point[key] == row[key] for key in ("task", "arm", "rows", "method") if key in row)
     }
 

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from tests.search.race_tools import write_rows
 from tests.studies.made_up import MadeUp
 from tests.studies.study_tools import run_quickly
+from tests.studies.test_figures import DRAWN, read_table
 
+from frostline.charts import Results
+from frostline.studies import STUDIES
+from frostline.studies._arms import Arm, read_arm
+from frostline.studies._comparisons import non_inferior_note
+from frostline.studies.strategies import plans_of_paper_1
 from frostline.tasks import load_task
 
 
@@ -29,7 +36,7 @@ def rates(points, arm, method="full"):
 
 @pytest.mark.parametrize(("kind", "count"), [("down", 1), ("middle", 1), ("middle", 2), ("random", 1), ("random", 2)])
 def test_plans_of_as_many_layers_take_the_rate_of_the_last_ones(points, kind, count):
-    chosen = [point for point in points if (point["arm"], point["rate"]) == (f"top-{count}", "chosen")]
+    chosen = [point for point in points if point["arm"] == f"top-{count}" and not point.is_candidate]
     assert len(rates(points, f"top-{count}")) == 5
     assert rates(points, f"{kind}-{count}") == {chosen[0].spec.recipe.learning_rate}
 
@@ -38,3 +45,25 @@ def test_full_fine_tuning_alone_is_shorter_on_the_largest_tasks(points):
     epochs = {(point["arm"], point["method"]): point.spec.recipe.epochs for point in points}
     assert epochs.pop(("full", "full")) == 10
     assert set(epochs.values()) == {20}
+
+
+@pytest.mark.parametrize("best", [1, 3, 6])
+def test_the_name_of_an_arm_gives_the_arm_back(best):
+    arms = [arm for arm, _ in plans_of_paper_1(SimpleNamespace(depth=6), best, 0)]
+    assert [read_arm(str(arm)) for arm in arms] == arms
+    assert len({str(arm) for arm in arms}) == len(set(arms))
+
+
+def test_a_name_without_a_number_of_layers_is_a_kind():
+    assert read_arm("top-k, k by validation") == Arm(kind="top-k, k by validation")
+    assert read_arm("up to the middle, cut") == Arm(kind="up to the middle", is_cut=True)
+    with pytest.raises(ValueError, match="has no kind"):
+        read_arm("")
+
+
+def test_the_margin_by_which_plans_keep_up_is_said_whatever_the_table_s_notes_say():
+    tables = {path.stem: read_table(path) for path in (DRAWN / "strategies").glob("*.csv")}
+    tables["quality"] = replace(tables["quality"], settings={"margin": 2.5}, notes=("non_inferior: something else",))
+    (figure,) = (one for one in STUDIES["strategies"].draw(Results(tables=tables)) if one.name == "plans")
+    assert non_inferior_note(2.5) in figure.notes
+    assert "non_inferior: something else" not in figure.notes

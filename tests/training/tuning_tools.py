@@ -41,7 +41,7 @@ def examples_for(
     states = None
     if plan.lowest:
         reads = tunable.head.reads if plan.lowest > plan.head else Reads.ALL
-        layers = [StatesAt(plan.lowest - 1, reads)]
+        layers = [StatesAt(layer=plan.lowest - 1, reads=reads)]
         (states,), notes = open_together(tunable.encoder, tokens, layers, dtype=dtype, keep=keep)
         assert states.is_kept == keep, notes
     return Examples(tokens=tokens, states=states, labels=labels, offsets=None)

@@ -57,7 +57,7 @@ class Results:
         found = self.tables.get(name)
         return [] if found is None else found.records()
 
-    def setting(self, table: str, name: str) -> Cell:
+    def setting(self, table: str, name: str) -> Any:
         """What a table's values depend on; None where the table or the setting is not there."""
         found = self.tables.get(table)
         return None if found is None else found.settings.get(name)

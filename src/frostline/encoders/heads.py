@@ -137,13 +137,16 @@ def logits_of(head: Head, states: Tensor, layout: Layout) -> Tensor:
     return head(batch, mask)
 
 
-def family_head(config: Config, *, labels: int, kind: HeadKind = "classification") -> FamilyHead:
+def family_head(
+    config: Config, *, labels: int, kind: HeadKind = "classification", has_weights: bool = True
+) -> FamilyHead:
     """A freshly initialised head of the family's stock class.
 
     Args:
         config: the encoder's configuration.
         labels: number of classes; 1 for regression. Multiple choice has one logit per choice whatever is given.
         kind: of task.
+        has_weights: False leaves it with shapes alone, to be counted.
     """
     import transformers
 
@@ -159,11 +162,10 @@ def family_head(config: Config, *, labels: int, kind: HeadKind = "classification
         if kind == "multiple choice"
         else transformers.AutoModelForSequenceClassification
     )
-    is_counting = torch.get_default_device().type == "meta"
     with torch.device("meta"):
         stock = auto.from_config(new)
     setattr(stock, stock.base_model_prefix, GivenStates(family, stock.base_model))
-    if not is_counting:
+    if has_weights:
         stock.to_empty(device="cpu")
         _initialise(stock)
     return FamilyHead(stock, kind)

@@ -66,7 +66,9 @@ def count_parameters(config: Config, *, labels: int | None = None) -> ParameterC
         if labels is None:
             head = _size(parts.final_norm) + _size(parts.pooler)
         else:
-            head = sum(parameter.numel() for parameter in family_head(config, labels=labels).parameters())
+            head = sum(
+                parameter.numel() for parameter in family_head(config, labels=labels, has_weights=False).parameters()
+            )
     seen: set[int] = set()
     layers = []
     for named in parts.layers:

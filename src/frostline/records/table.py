@@ -22,7 +22,7 @@ class Table:
         columns: their names; those that start with 'seconds' depend on the machine.
         rows: a value for each column.
         notes: what has to be known to read it, a sentence each; for people alone.
-        settings: what its values depend on besides the trials, by name, such as the margin.
+        settings: what its values depend on besides the trials, by name, as plain JSON values; such as the margin.
     """
 
     name: str
@@ -30,7 +30,7 @@ class Table:
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
     notes: tuple[str, ...] = field(default=())
-    settings: Mapping[str, Cell] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for row in self.rows:
@@ -74,7 +74,7 @@ def table_of(
     records: Iterable[Mapping[str, Cell]],
     *,
     notes: Iterable[str] = (),
-    settings: Mapping[str, Cell] | None = None,
+    settings: Mapping[str, Any] | None = None,
     rounds: bool = True,
 ) -> Table:
     """The table of these rows; a column for every name that occurs, in the order of the first rows that have it.

@@ -12,7 +12,7 @@ from frostline.records.table import Table, table_of
 from frostline.report.notebook import layer_stack
 from frostline.report.opened import Opened
 from frostline.report.page import Page, Section
-from frostline.report.run_figures import error_figures, hardest, plan_name, run_figures, tuned_figures
+from frostline.report.run_figures import error_figures, hardest, plan_name, run_figures, tuned_curves
 from frostline.report.score_pages import score_sections
 from frostline.stats.intervals import Difference
 from frostline.tasks.metrics import METRICS, TaskMetric
@@ -140,8 +140,7 @@ def tuned_page(opened: Opened) -> Page:
         for split, metrics in result["metrics"].items()
     ]
     unit = "In points" if all(METRICS[name].points == 100 for name in result["task"]["metrics"]) else ""
-    learning = [figure for figure in tuned_figures(opened) if figure.name == "learning"]
-    quality = Section(name="Quality", tables=[table_of("quality", unit, records)], figures=learning)
+    quality = Section(name="Quality", tables=[table_of("quality", unit, records)], figures=tuned_curves(opened))
     return Page(
         kind="Tuned model",
         title=f"{result['encoder']['name']} on {result['task']['name']}",

@@ -45,7 +45,9 @@ def _tests(opened: Opened) -> list[Figure]:
     ]  # fmt: skip
     if not rows:
         return []
-    full = next((test for test in run["tests"] if test["name"] == "full fine-tuning" and test["choice_minus_it"]), None)
+    plans = {entry["trial"]: Plan.from_json(entry["plan"]) for rung in run["race"] for entry in rung}
+    is_full = {trial for trial, plan in plans.items() if plan.embeddings}
+    full = next((test for test in run["tests"] if test["trial"] in is_full and test["choice_minus_it"]), None)
     reached = METRICS[metric].shown(run["tests"][0]["metrics"][metric])
     title = f"The choice reaches {reached} points of {metric} on the test rows"
     if not unit:
@@ -147,16 +149,16 @@ def _curves(opened: Opened) -> list[Figure]:
     return learning_figures(rows, metric)
 
 
-def tuned_figures(opened: Opened) -> list[Figure]:
-    """How a model that was tuned without a race learnt, and where it errs."""
+def tuned_curves(opened: Opened) -> list[Figure]:
+    """How a model that was tuned without a race learnt."""
     metric = opened.result["task"]["metrics"][0]
     rows = _epochs(plan_name(opened.result["plan"]), opened.history, metric)
-    return [*learning_figures(rows, metric), *error_figures(opened)]
+    return learning_figures(rows, metric)
 
 
 def _epochs(plan: str, history: Sequence[Mapping[str, Any]], metric: str) -> list[dict[str, Any]]:
     """A row for each evaluation and each of what was found then."""
-    names = {f"validation_{metric}": (f"validation {metric}", _scale(metric)[0]), "loss": ("training loss", 1),
+    names = {f"validation_{metric}": (_judged_by(metric), _scale(metric)[0]), "loss": ("training loss", 1),
              "validation_loss": ("validation loss", 1)}  # fmt: skip
     return [
         {"plan": plan, "epoch": record["epoch"], "what": what, "value": scale * record[key]}
@@ -166,6 +168,11 @@ def _epochs(plan: str, history: Sequence[Mapping[str, Any]], metric: str) -> lis
     ]
 
 
+def _judged_by(metric: str) -> str:
+    """The heading of the curves of the deciding metric."""
+    return f"validation {metric}"
+
+
 def learning_figures(rows: Sequence[Row], metric: str) -> list[Figure]:
     """Curves over epochs of quality and losses."""
     if not rows:
@@ -173,7 +180,7 @@ def learning_figures(rows: Sequence[Row], metric: str) -> list[Figure]:
     return [
         Figure(
             name="learning",
-            title=_learnt(rows, f"validation {metric}"),
+            title=_learnt(rows, metric),
             alt="Curves over epochs of validation quality and of the losses, for every plan",
             spec=lines(rows, "epoch", "value", x_title="epoch", y_title="", colour="plan", colour_title="",
                        panel="what", independent=True),
@@ -182,14 +189,13 @@ def learning_figures(rows: Sequence[Row], metric: str) -> list[Figure]:
     ]  # fmt: skip
 
 
-def _learnt(rows: Sequence[Row], what: str) -> str:
-    metric = METRICS[what.split()[-1]]
-    mine = [row for row in rows if row["what"] == what]
+def _learnt(rows: Sequence[Row], metric: str) -> str:
+    mine = [row for row in rows if row["what"] == _judged_by(metric)]
     if not mine:
         return "The training loss over epochs"
-    best = max(mine, key=lambda row: metric.gain * float(row["value"]))
+    best = max(mine, key=lambda row: METRICS[metric].gain * float(row["value"]))
     last = max(row["epoch"] for row in mine if row["plan"] == best["plan"])
-    value = f"{best['value']:.1f} points" if _scale(metric.name)[1] else f"a {metric.name} of {best['value']:.4g}"
+    value = f"{best['value']:.1f} points" if _scale(metric)[1] else f"a {metric} of {best['value']:.4g}"
     return f"{best['plan']} is best after epoch {best['epoch']:g} of {last:g}: {value} on validation"
 
 

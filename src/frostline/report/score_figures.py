@@ -12,11 +12,13 @@ from frostline.records import LayerScore, LayerScores
 _STATES = {"mean": "means of tokens", "first": "first tokens", "all": "means of all tokens", "released": "ids above 2"}
 
 
-def score_figures(scores: LayerScores) -> list[Figure]:
-    """The curves of all scores, then the similarity of layers."""
+def curve_figures(scores: LayerScores) -> list[Figure]:
+    """The curves of all scores; none where every one is undefined."""
     drawn = [row for score in scores.scores.values() for row in _rows(score)]
     has_chance = any(row["what"] != "measured" for row in drawn)
-    found = [
+    if not drawn:
+        return []
+    return [
         Figure(
             name="scores",
             title=best_in_words(next(iter(scores.scores.values()))) if scores.scores else "",
@@ -28,6 +30,11 @@ def score_figures(scores: LayerScores) -> list[Figure]:
             notes=tuple(f"{best_in_words(score)} ({score.better} is good)" for score in scores.scores.values()),
         )
     ]  # fmt: skip
+
+
+def similarity_figures(scores: LayerScores) -> list[Figure]:
+    """How alike layers are, one matrix for each way of pooling."""
+    found = []
     for pooling, matrix in scores.similarity.items():
         rows: list[Row] = [
             {"layer": one, "other": other, "similarity": value}

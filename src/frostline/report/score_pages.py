@@ -9,7 +9,7 @@ from frostline.records import LayerScore, LayerScores
 from frostline.records.table import Table, table_of
 from frostline.report.opened import Opened
 from frostline.report.page import Page, Section
-from frostline.report.score_figures import score_figures
+from frostline.report.score_figures import curve_figures, similarity_figures
 
 
 def score_sections(opened: Opened) -> list[Section]:
@@ -17,8 +17,7 @@ def score_sections(opened: Opened) -> list[Section]:
     scores = opened.scores
     if scores is None or not scores.scores:
         return []
-    figures = score_figures(scores)
-    alike = [figure for figure in figures if figure.name.startswith("similarity")]
+    alike = similarity_figures(scores)
     legend = [
         (name, f"{score.summary} ({score.better} is good{_from(score)})") for name, score in scores.scores.items()
     ]
@@ -26,7 +25,7 @@ def score_sections(opened: Opened) -> list[Section]:
         Section(
             name="Layer scores",
             text=["Measured before any training. The best layer of each score is drawn large."],
-            figures=[figure for figure in figures if figure not in alike],
+            figures=curve_figures(scores),
             tables=[_score_table(scores)],
             legend=legend,
         )

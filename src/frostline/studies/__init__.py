@@ -36,10 +36,12 @@ class Point:
     Args:
         spec: the trial.
         labels: encoder, task, arm and seed, and what else the tables ask for.
+        is_candidate: whether it is one of several trials of which the best stands for the arm; tables do not count it.
     """
 
     spec: TrialSpec
     labels: Mapping[str, Any]
+    is_candidate: bool = False
 
     def __getitem__(self, label: str) -> Any:
         return self.labels[label]
@@ -100,6 +102,7 @@ class Ask:
         surgery: Mapping[str, Any] | None = None,
         options: Mapping[str, Any] | None = None,
         labels: Mapping[str, Any] | None = None,
+        is_candidate: bool = False,
         **recipe: Any,
     ) -> Point:
         """A trial of the study.
@@ -115,6 +118,7 @@ class Ask:
             surgery: before training.
             options: of the kind.
             labels: for tables, besides encoder, task, arm and seed.
+            is_candidate: whether it is one of several trials of which the best stands for the arm.
             recipe: what differs from the study's recipe.
         """
         count = self.rows if rows is None else rows
@@ -129,7 +133,7 @@ class Ask:
             options=options or {},
         )
         said = {"encoder": encoder.name, "task": task.name, "arm": arm, "seed": seed, **(labels or {})}
-        return Point(spec=spec, labels=said)
+        return Point(spec=spec, labels=said, is_candidate=is_candidate)
 
     def rate_for(self, encoder: Encoder, rate: float) -> float:
         """The recipe's learning rate, or else the paper's for encoders of width 768 or more, higher for narrower ones.

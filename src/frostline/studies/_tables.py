@@ -169,8 +169,11 @@ def notes_on_all(ask: Ask, points: Sequence[Measured]) -> list[str]:
 def _uninformative(ask: Ask, points: Sequence[Measured]) -> list[str]:
     """Tasks that full tuning does not solve: what is done to its layers cannot be seen there."""
     tasks = {task.name: task for task in ask.tasks}
-    full = [point for point in points if point.spec.plan.embeddings and not point.spec.surgery and point.is_done
-            and point.labels.get("rate", "chosen") == "chosen"]  # fmt: skip
+    full = [
+        point
+        for point in points
+        if point.spec.plan.embeddings and not point.spec.surgery and point.is_done and not point.is_candidate
+    ]
     return [
         f"{encoder}, {name}: uninformative: full tuning is not shown to beat the best constant answer"
         for (encoder, name), group in grouped(full, ("encoder", "task")).items()

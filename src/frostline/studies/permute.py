@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
+from typing import Any
 
 import torch
 
@@ -93,12 +94,12 @@ def _shares(
 
 def _correlations(ask: Ask, points: Sequence[Measured]) -> list[Table]:
     """Whether the same orders are good on different tasks; no table where there is one task."""
-    means = _means(ask, points)
+    means, shuffled = _means(ask, points), {point["arm"] for point in points if "order" in point.spec.surgery}
     records: list[dict[str, Cell]] = []
     for encoder in dict.fromkeys(encoder for encoder, _ in means):
         tasks = [task for name, task in means if name == encoder]
         for one, other in combinations(tasks, 2):
-            arms = [arm for arm in means[encoder, one] if arm in means[encoder, other] and arm.startswith("order")]
+            arms = [arm for arm in means[encoder, one] if arm in means[encoder, other] and arm in shuffled]
             columns = [[means[encoder, task][arm] for arm in arms] for task in (one, other)]
             for name, ranks in (("Pearson", False), ("Spearman", True)):
                 value, p = correlate(*columns, ranks=ranks)
@@ -116,7 +117,7 @@ def _correlations(ask: Ask, points: Sequence[Measured]) -> list[Table]:
 
 
 def _figures(results: Results) -> list[Figure]:
-    measured = [row for row in results.rows("quality") if row["mean"] is not None]
+    measured = [row for row in _numbered(results.rows("quality")) if row["mean"] is not None]
     gains = {
         case: means["full"] - means["all new"]
         for case, group in by(telling(measured), "encoder", "task")
@@ -132,7 +133,7 @@ def _orders(measured: Sequence[Row], recovered: Sequence[Row]) -> Figure:
     """Every order between the two ends."""
     wanted = ("encoder", "task", "arm", "order", "seeds", "mean", "low", "high", "minus_full")
     cases = [{"case": said_of(row, measured, "encoder", "task"), **row} for row in measured]
-    whole = [{"case": row["case"], "number": _number(row), **{key: row[key] for key in wanted}}
+    whole = [{"case": row["case"], "number": row["number"], **{key: row[key] for key in wanted}}
              for row in cases if row["arm"] not in _ENDS]  # fmt: skip
     drawn, cut = cut_intervals(whole, "mean", "low", "high", said=WHISKERS, panel="case", limits=POINTS)
     levels = [{"case": row["case"], "level": row["mean"], "name": _ENDS[row["arm"]]}
@@ -152,8 +153,13 @@ def _orders(measured: Sequence[Row], recovered: Sequence[Row]) -> Figure:
     )  # fmt: skip
 
 
-def _number(row: Row) -> int:
-    return int(str(row["arm"]).removeprefix("order "))
+def _numbered(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """The rows with the place of their arm among those of the encoder that shuffle layers, from 1; None for others."""
+    shuffled = {
+        encoder: list(dict.fromkeys(row["arm"] for row in mine if row["order"]))
+        for (encoder,), mine in by(rows, "encoder")
+    }
+    return [{**row, "number": shuffled[row["encoder"]].index(row["arm"]) + 1 if row["order"] else None} for row in rows]
 
 
 def _found(recovered: Sequence[Row]) -> str:
@@ -172,7 +178,7 @@ def _agreement(measured: Sequence[Row], correlations: Sequence[Row]) -> Figure:
     pairs = list(dict.fromkeys((row["encoder"], row["task"], row["other"]) for row in correlations))
     many = len({encoder for encoder, _, _ in pairs}) > 1
     drawn = [
-        {"pair": f"{one} (across) and {other} (up){f', {encoder}' if many else ''}", "number": _number(row),
+        {"pair": f"{one} (across) and {other} (up){f', {encoder}' if many else ''}", "number": row["number"],
          "order": row["order"], "mean": row["mean"], "mean_of_other": means[encoder, other, row["arm"]]["mean"]}
         for encoder, one, other in pairs
         for row in measured

@@ -13,6 +13,7 @@ from frostline.plans.strategies import STRATEGIES
 from frostline.records import Plan
 from frostline.records.table import Cell, Table, table_of
 from frostline.studies import Ask, Measured, Point, study
+from frostline.studies._arms import Arm, read_arm
 from frostline.studies._comparisons import gaps_of, paired, pairs_table
 from frostline.studies._limits import at_least
 from frostline.studies._quality import quality_table
@@ -38,8 +39,8 @@ def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
         return {"layers": "; ".join(dict.fromkeys(point["layers"] for point in group)), "tags": tags[group[0]["task"]]}
 
     table = quality_table(ask, points, name="quality", title="Quality by the layers that are tuned", more=more)
-    tops = [arm for (arm,) in grouped(points, ("arm",)) if arm.startswith("top-") and arm != _BEST]
-    pairs = [("top-1", "bottom-1"), *((top, top.replace("top", kind)) for top in tops for kind in _SIMPLE)]
+    counts = dict.fromkeys(point["k"] for point in points if point["kind"] == "top")
+    pairs = [("top-1", "bottom-1"), *((f"top-{k}", f"{kind}-{k}") for k in counts for kind in _SIMPLE)]
     return [table, _relative(ask, points), *pairs_table(ask, points, pairs)]
 
 
@@ -105,9 +106,13 @@ def _relative_figure(rows: Sequence[Row]) -> Figure:
 
 def _by_k(rows: Sequence[Row]) -> Figure:
     wanted = ("panel", "encoder", "task", "arm", "seeds", "mean", "low", "high", "minus_full", "layers", "informative")
-    plain = [row for kind in _KINDS for row in rows if row["arm"].startswith(f"{kind}-") and row["arm"] != _BEST]
-    split = [(row, row["arm"].split("-")) for row in plain]
-    told = [{"kind": _KINDS[kind][0], "k": int(k), **{key: row[key] for key in wanted}} for row, (kind, k) in split]
+    arms = [(row, read_arm(row["arm"])) for row in rows]
+    told = [
+        {"kind": said, "k": arm.layers, **{key: row[key] for key in wanted}}
+        for kind, (said, _) in _KINDS.items()
+        for row, arm in arms
+        if arm.kind == kind
+    ]
     drawn, notes = cut_intervals(told, "mean", "low", "high", said=WHISKERS)
     levels = [{"level": row["mean"], "name": "all", "panel": row["panel"]}
               for row in rows if row["arm"] == "full"]  # fmt: skip
@@ -172,23 +177,27 @@ def surgical(
         counts = range(1, min(most, depth - 1) + 1)
         learning_rate = ask.rate_for(encoder, rate)
         for seed in range(ask.seeds):
-            arms = {"full": Plan.full(depth)}
-            arms |= {
-                f"top-{k}": STRATEGIES["fisher-top-k"].plan(depth, scores, {"k": k, "score": score}) for k in counts
-            }
-            arms |= {"bottom-1": STRATEGIES["fisher-bottom-k"].plan(depth, scores, {"k": 1, "score": score})}
-            arms |= {f"random-{k}": STRATEGIES["random-k"].plan(depth, None, {"k": k}, seed=seed) for k in counts}
-            arms |= {f"last-{k}": STRATEGIES["top-k"].plan(depth, None, {"k": k}) for k in counts}
-            arms |= {f"middle-{k}": STRATEGIES["middle"].plan(depth, None, {"layers": k}) for k in counts
-                     if k <= depth // 2 + 1}  # fmt: skip
+            arms = {Arm(kind="full"): Plan.full(depth)}
+            for k in counts:
+                top = STRATEGIES["fisher-top-k"].plan(depth, scores, {"k": k, "score": score})
+                arms[Arm(kind="top", layers=k)] = top
+            bottom = STRATEGIES["fisher-bottom-k"].plan(depth, scores, {"k": 1, "score": score})
+            arms[Arm(kind="bottom", layers=1)] = bottom
+            for k in counts:
+                arms[Arm(kind="random", layers=k)] = STRATEGIES["random-k"].plan(depth, None, {"k": k}, seed=seed)
+            for k in counts:
+                arms[Arm(kind="last", layers=k)] = STRATEGIES["top-k"].plan(depth, None, {"k": k})
+            for k in counts:
+                if k <= depth // 2 + 1:
+                    arms[Arm(kind="middle", layers=k)] = STRATEGIES["middle"].plan(depth, None, {"layers": k})
             if frozen_as_released:
                 arms = {arm: frozen_by_prefix(plan) for arm, plan in arms.items()}
             points = {
-                arm: ask.point(encoder, task, plan, arm=arm, seed=seed, learning_rate=learning_rate,
-                               labels={"layers": "+".join(map(str, plan.layers))})
+                arm: ask.point(encoder, task, plan, arm=str(arm), seed=seed, learning_rate=learning_rate,
+                               labels={"layers": "+".join(map(str, plan.layers)), "kind": arm.kind, "k": arm.layers})
                 for arm, plan in arms.items()
             }  # fmt: skip
             yield from points.values()
-            best = ask.best([points[f"top-{k}"] for k in counts])
+            best = ask.best([points[Arm(kind="top", layers=k)] for k in counts])
             if best is not None:
-                yield Point(spec=best.spec, labels={**best.labels, "arm": _BEST})
+                yield Point(spec=best.spec, labels={**best.labels, "arm": _BEST, "kind": _BEST})

@@ -83,6 +83,9 @@ def agree(
         theirs["given"] = sorted({*theirs["given"]} & {*varies})  # where the paper does not, it does not matter
         if sorted(theirs.get("encoders", {}).values()) == sorted(mine["encoders"].values()):
             theirs["encoders"] = mine["encoders"]  # the same ones, by whatever path
+        rows = {fingerprint: [fingerprint, *metrics] for fingerprint, *metrics in theirs.get("tasks", {}).values()}
+        if rows.keys() == {fingerprint for fingerprint, *_ in mine["tasks"].values()}:
+            theirs["tasks"] = {name: rows[one[0]] for name, one in mine["tasks"].items()}  # by whatever name
         differences = _differences(theirs, mine)
         if differences and not _has_more_seeds(theirs, mine) and _has_trials(folder):
             raise OptionError(

@@ -218,7 +218,9 @@ def _without_twins(points: Iterable[Point]) -> list[Point]:
     """Each once: an option that names the same thing twice must not make two seeds of one."""
     found: dict[str, Point] = {}
     for point in points:
-        found.setdefault(json.dumps([point.spec.id, point.labels], sort_keys=True, default=str), point)
+        found.setdefault(
+            json.dumps([point.spec.id, point.labels, point.is_candidate], sort_keys=True, default=str), point
+        )
     return list(found.values())
 
 
@@ -229,4 +231,4 @@ def _is_missing(known: TrialResult | None, *, retry_failed: bool) -> bool:
 def _measured(point: Point, store: Store) -> Measured:
     result = store.get(point.spec)
     assert result is not None  # noqa: S101 (all that is missing has just been run)
-    return Measured(spec=point.spec, labels=point.labels, result=result)
+    return Measured(spec=point.spec, labels=point.labels, is_candidate=point.is_candidate, result=result)

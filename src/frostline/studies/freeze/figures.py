@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from frostline.charts import Figure, Results, Row, by
 from frostline.charts.draw import lines
@@ -14,7 +14,7 @@ KEEPS = 0.9  # of full tuning's quality: the paper's operating point
 def figures(results: Results) -> list[Figure]:
     """Points above or below full tuning, shares with the operating point, and quality itself."""
     known = [row for row in results.rows("quality") if row["mean"] is not None]
-    return [_relative(known), _shares(results.rows("share")), _quality(known)]
+    return [_relative(known), _shares(results.rows("share"), _set_aside_by_paper(results)), _quality(known)]
 
 
 def _relative(known: Sequence[Row]) -> Figure:
@@ -47,14 +47,20 @@ def _lost(known: Sequence[Row]) -> str:
     return f"Freezing half of the layers changes quality by {between(gaps, digits=1)} points, by the means"
 
 
-def _shares(shares: Sequence[Row]) -> Figure:
-    most = {encoder: most_frozen(rows, ("share_of_full",)) for (encoder,), rows in by(shares, "encoder")}
+def _set_aside_by_paper(results: Results) -> Collection[str]:
+    """The tasks that do not count for the operating point; tables that do not say it are from before presets did."""
+    found = results.setting("share", "set_aside")
+    return ("cola", "glue/cola") if found is None else found
+
+
+def _shares(shares: Sequence[Row], aside: Collection[str]) -> Figure:
+    most = {encoder: most_frozen(rows, ("share_of_full",), aside=aside) for (encoder,), rows in by(shares, "encoder")}
     drawn = [{**row, "operating_point": row["frozen"] == most[row["encoder"]]} for row in shares]
     levels = [{"level": KEEPS, "name": "90%", "encoder": encoder} for encoder in most]
-    has_cola = any(_is_set_aside(str(row["task"])) for row in shares)
+    has_cola = any(row["task"] in aside for row in shares)
     return Figure(
         name="share",
-        title=_found(shares),
+        title=_found(shares, aside),
         alt="Curves of the share of full tuning's quality over the number of frozen layers, with a line at 90% and "
         "large points at the operating point",
         spec=lines(drawn, "frozen", "share_of_full", x_title="frozen layers", y_title="share of full tuning",
@@ -82,16 +88,11 @@ def _quality(known: Sequence[Row]) -> Figure:
     )  # fmt: skip
 
 
-def _is_set_aside(task: str) -> bool:
-    """CoLA, of which no depth keeps 90%: the paper leaves it out of its operating point."""
-    return task in ("cola", "glue/cola")
-
-
-def _found(shares: Sequence[Row]) -> str:
+def _found(shares: Sequence[Row], aside: Collection[str]) -> str:
     """How many layers may stay frozen, for every encoder."""
     said = []
     for (encoder,), rows in by(shares, "encoder"):
-        most = most_frozen(rows, ("share_of_full",))
+        most = most_frozen(rows, ("share_of_full",), aside=aside)
         if most == 0:
             said.append(f"{encoder} keeps {KEEPS:.0%} of its quality with none of these numbers of layers frozen")
         elif most is not None:
@@ -103,12 +104,17 @@ def _found(shares: Sequence[Row]) -> str:
     return "; ".join(said) or "Share of full tuning's quality by the number of frozen layers"
 
 
-def most_frozen(shares: Sequence[Row], columns: Sequence[str]) -> int | None:
+def most_frozen(shares: Sequence[Row], columns: Sequence[str], *, aside: Collection[str]) -> int | None:
     """The most frozen layers with which all of these columns reach 90% on every task that counts; None if none does.
 
     A task without a ratio keeps nothing that could be shown; one that full tuning does not learn tells nothing.
+
+    Args:
+        shares: rows of the table.
+        columns: that have to reach it.
+        aside: names of tasks that do not count.
     """
-    counted = [row for row in telling(shares) if not _is_set_aside(str(row["task"]))]
+    counted = [row for row in telling(shares) if row["task"] not in aside]
     names = {row["task"] for row in counted}
     if not names or all(row[column] is None for row in counted for column in columns):
         return None

@@ -26,7 +26,8 @@ def figures(results: Results) -> list[Figure]:
     if kept:
         found += [_kept(kept, results.rows("probing"), results.options), _trials(results.rows("trials"))]
     if blocks:
-        found.append(_blocks(blocks, [row for row in measured if row["first"] is None]))
+        ends = [row for row in measured if row["first"] is None]
+        found.append(_blocks(blocks, ends, preserved=results.options.get("mode") == "preserved"))
     return [*found, _losses(results.rows("losses"))]
 
 
@@ -152,9 +153,8 @@ def _widest(rows: Sequence[Row]) -> str:
 # Blocks --------------------------------------------------------------------------------------------------------------
 
 
-def _blocks(rows: Sequence[Row], ends: Sequence[Row]) -> Figure:
+def _blocks(rows: Sequence[Row], ends: Sequence[Row], *, preserved: bool) -> Figure:
     """Blocks or single layers that are new, or the only ones that are not, between the two ends."""
-    preserved = all(str(row["arm"]).startswith("only") for row in rows)
     single = all(row["first"] == row["last"] for row in rows)
     wanted = ("encoder", "task", "rows", "arm", "first", "last", "seeds", "mean", "low", "high", "minus_full")
     whole = [{"case": _case(row, rows), **{key: row[key] for key in wanted}} for row in rows]

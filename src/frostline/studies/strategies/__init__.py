@@ -17,6 +17,7 @@ from frostline.records import Plan
 from frostline.records.cost import Cost
 from frostline.records.table import Cell, Table, table_of
 from frostline.studies import Ask, Measured, Point, study
+from frostline.studies._arms import Arm
 from frostline.studies._comparisons import pairs_table
 from frostline.studies._limits import at_least
 from frostline.studies._quality import quality_table
@@ -25,14 +26,15 @@ from frostline.studies.strategies.figures import figures
 from frostline.tasks import Task
 from frostline.training.shared_inputs import Workshop
 
+_UP_TO_MIDDLE = "up to the middle"
 _FEW = (1, 2, 3)  # layers that the paper's short plans tune
 _PAPER_WIDTH = 1024  # of the encoder that the paper's learning rates are for
 _SHORTER = ("glue/mnli", "glue/qqp")  # on which full fine-tuning has 10 epochs
-_LIKE_TOP = ("down-", "middle-", "random-")  # arms that take the rate of as many of the last layers
+_LIKE_TOP = ("down", "middle", "random")  # kinds of arms that take the rate of as many of the last layers
 
 
 def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
-    chosen = [point for point in points if point["rate"] == "chosen"]
+    chosen = [point for point in points if not point.is_candidate]
     quality = quality_table(
         ask,
         chosen,
@@ -54,8 +56,9 @@ def _pairs() -> list[tuple[str, str]]:
     """Around the best layer against the last and the middle ones, and with the layers above it against without."""
     found = []
     for count in _FEW:
-        ours = f"down-{count}"
-        found += [(ours, f"top-{count}"), (ours, f"middle-{count}"), (ours, f"{ours}, cut")]
+        ours = Arm(kind="down", layers=count)
+        others = (replace(ours, kind="top"), replace(ours, kind="middle"), replace(ours, is_cut=True))
+        found += [(str(ours), str(other)) for other in others]
     return found
 
 
@@ -103,30 +106,30 @@ def _cost_table(ask: Ask, points: Sequence[Measured]) -> Table:
     return table_of("costs", "What each plan costs", records.values(), notes=[note])
 
 
-def plans_of_paper_1(encoder: Encoder, best: int, seed: int) -> Iterator[tuple[str, Plan]]:
+def plans_of_paper_1(encoder: Encoder, best: int, seed: int) -> Iterator[tuple[Arm, Plan]]:
     """Arms and plans: around the best layer, around the middle one, the last layers, random ones, all."""
     depth = encoder.depth
-    yield "full", Plan.full(depth)
+    yield Arm(kind="full"), Plan.full(depth)
     few = [count for count in _FEW if count < depth]
     for count in few:
-        yield f"top-{count}", Plan.span(depth - count + 1, depth, depth)
+        yield Arm(kind="top", layers=count), Plan.span(depth - count + 1, depth, depth)
     for bottom in dict.fromkeys((1, *(best - count + 1 for count in few if count <= best))):
         count = best - bottom + 1
-        yield f"down-{count}", Plan.whole_or_span(bottom, best, depth, depth=depth)
+        yield Arm(kind="down", layers=count), Plan.whole_or_span(bottom, best, depth, depth=depth)
         if best < depth:
-            yield f"down-{count}, cut", Plan.span(bottom, best, best)
+            yield Arm(kind="down", layers=count, is_cut=True), Plan.span(bottom, best, best)
     if best < depth:
-        yield "up", Plan.span(best + 1, depth, depth)
+        yield Arm(kind="up"), Plan.span(best + 1, depth, depth)
         middle = (best + 1 + depth) // 2
         if best < middle < depth:
-            yield "up to the middle", Plan.span(best + 1, middle, depth)
-            yield "up to the middle, cut", Plan.span(best + 1, middle, middle)
+            yield Arm(kind=_UP_TO_MIDDLE), Plan.span(best + 1, middle, depth)
+            yield Arm(kind=_UP_TO_MIDDLE, is_cut=True), Plan.span(best + 1, middle, middle)
     for count in few:
         for cut in (False, True):
             plan = STRATEGIES["middle"].plan(depth, None, {"layers": count, "keep_top": not cut})
             if not (cut and plan.head == depth):
-                yield f"middle-{count}{', cut' if cut else ''}", plan
-        yield f"random-{count}", STRATEGIES["random-k"].plan(depth, None, {"k": count}, seed=seed)
+                yield Arm(kind="middle", layers=count, is_cut=cut), plan
+        yield Arm(kind="random", layers=count), STRATEGIES["random-k"].plan(depth, None, {"k": count}, seed=seed)
 
 
 def _tried(ask: Ask, plan: Plan, encoder: Encoder, rates: int) -> tuple[float, ...]:
@@ -149,11 +152,11 @@ def _arms(given: str, depth: int) -> Sequence[str] | None:
     """The arms that are wanted; all if None. Which there are depends on the best layer, so every one that could be."""
     if given == "all":
         return None
-    counts = range(1, depth + 1)
-    known = ["full", "up", "up to the middle", "up to the middle, cut"]
-    known += [f"{kind}-{count}" for kind in ("top", "random") for count in _FEW]
-    known += [f"middle-{count}{cut}" for count in _FEW for cut in ("", ", cut")]
-    known += [f"down-{count}{cut}" for count in counts for cut in ("", ", cut")]
+    arms = [Arm(kind="full"), Arm(kind="up"), Arm(kind=_UP_TO_MIDDLE), Arm(kind=_UP_TO_MIDDLE, is_cut=True)]
+    arms += [Arm(kind=kind, layers=count) for kind in ("top", "random") for count in _FEW]
+    for kind, counts in (("middle", _FEW), ("down", range(1, depth + 1))):
+        arms += [Arm(kind=kind, layers=count, is_cut=cut) for count in counts for cut in (False, True)]
+    known = list(map(str, arms))
     names = [name.strip() for name in given.split("+")]
     for name in names:
         if name not in known:
@@ -240,25 +243,25 @@ def _of_seed(
 ) -> Iterator[Point]:
     shared: dict[int, float | None] = {}  # by the number of tuned layers, the rate of the last ones
     for arm, full_plan in plans_of_paper_1(encoder, best, seed):
-        if wanted is not None and arm not in wanted:
+        if wanted is not None and str(arm) not in wanted:
             continue
         plan = method.of(full_plan)
         is_lower_part = bool(plan.layers) and plan.layers[0] == 1 and plan.layers[-1] == plan.head < encoder.depth
-        reuses = reuse and arm.startswith(_LIKE_TOP) and not is_lower_part and len(plan.layers) in shared
+        reuses = reuse and arm.kind in _LIKE_TOP and not is_lower_part and len(plan.layers) in shared
         if reuses and shared[len(plan.layers)] is None:
             continue  # the rate of the last layers is not known yet
         tried = (shared[len(plan.layers)],) if reuses else _tried(ask, plan, encoder, rates)
         labels = {"plan": str(plan), "method": method.name, "best_layer": best}
-        is_shorter = arm == "full" and method.name == "full" and task.preset in _SHORTER
+        is_shorter = arm.kind == "full" and method.name == "full" and task.preset in _SHORTER
         epochs = ask.epochs(10 if is_shorter else ask.recipe.epochs)
         points = [
-            ask.point(encoder, task, plan, arm=arm, seed=seed, learning_rate=rate, epochs=epochs,
-                      options={"timed": True}, labels={**labels, "rate": f"{rate:g}"})
+            ask.point(encoder, task, plan, arm=str(arm), seed=seed, learning_rate=rate, epochs=epochs,
+                      options={"timed": True}, labels=labels, is_candidate=True)
             for rate in tried
         ]  # fmt: skip
         yield from points
         found = ask.best(points)
-        if arm.startswith("top-") and not (found is not None and ask.has_failed(found)):
+        if arm.kind == "top" and not (found is not None and ask.has_failed(found)):
             shared[len(plan.layers)] = None if found is None else found.spec.recipe.learning_rate
         if found is not None:
-            yield Point(spec=found.spec, labels={**found.labels, "rate": "chosen"})
+            yield replace(found, is_candidate=False)

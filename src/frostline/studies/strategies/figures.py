@@ -9,23 +9,24 @@ from frostline.charts import Figure, Results, Row, by, said_of
 from frostline.charts.draw import beside, dots, scatter
 from frostline.charts.theme import BLUE, GREEN, GREY, ORANGE, PINK, RED, SKY, VIOLET, YELLOW
 from frostline.charts.words import WHISKERS, cut_intervals, set_aside, telling
+from frostline.studies._arms import read_arm
 from frostline.studies._comparisons import non_inferior_note
 
 # Plans around the best layer are warm, baselines cold.
-_KINDS = {
-    "down": ("best layer and below", RED), "down cut": ("best layer and below, cut", ORANGE),
-    "up": ("above the best layer", PINK), "up cut": ("above the best layer, cut", YELLOW),
-    "top": ("last layers", BLUE), "middle": ("middle layers", SKY), "middle cut": ("middle layers, cut", VIOLET),
-    "random": ("random layers", GREY), "full": ("all layers", GREEN),
+_COLOURS = {
+    "best layer and below": RED, "best layer and below, cut": ORANGE, "above the best layer": PINK,
+    "above the best layer, cut": YELLOW, "last layers": BLUE, "middle layers": SKY, "middle layers, cut": VIOLET,
+    "random layers": GREY, "all layers": GREEN,
 }  # fmt: skip
-_COLOURS = dict(_KINDS.values())
+_KINDS = {"down": "best layer and below", "up": "above the best layer", "up to the middle": "above the best layer",
+          "top": "last layers", "middle": "middle layers", "random": "random layers", "full": "all layers"}  # fmt: skip
 
 
 def figures(results: Results) -> list[Figure]:
     """All figures of the study."""
     known = [row for row in results.rows("quality") if row.get("mean") is not None]
     rows = [_told(row, known) for row in known]
-    plans = [row for row in rows if row["kind"] != _KINDS["full"][0]]
+    plans = [row for row in rows if row["kind"] != _KINDS["full"]]
     costs = _with_costs(rows, results.rows("costs"))
     return [_by_layers(rows, plans), _against_full(results, plans), *(_by_cost(costs, *how) for how in _COSTS)]
 
@@ -40,8 +41,8 @@ def _told(row: Row, rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def _kind(arm: str) -> str:
-    first = arm.split("-")[0].split()[0]
-    return _KINDS[f"{first} cut" if arm.endswith("cut") else first][0]
+    found = read_arm(arm)
+    return f"{_KINDS[found.kind]}{', cut' if found.is_cut else ''}"
 
 
 # Quality by the number of tuned layers -------------------------------------------------------------------------------
@@ -75,8 +76,8 @@ def _wins(plans: Sequence[Row]) -> str:
     """How often the best layer and those below it beat as many of the last layers."""
     outcomes = []
     for _, group in by(plans, "panel"):
-        last = {row["layers"]: row for row in group if row["arm"].startswith("top-")}
-        mine = [row for row in group if row["kind"] == _KINDS["down"][0] and row["layers"] in last]
+        last = {row["layers"]: row for row in group if row["kind"] == _KINDS["top"]}
+        mine = [row for row in group if row["kind"] == _KINDS["down"] and row["layers"] in last]
         others = [(row, last[row["layers"]]) for row in mine if row["plans"] != last[row["layers"]]["plans"]]
         outcomes += [row["mean"] > other["mean"] for row, other in others]
     if not outcomes:
@@ -106,7 +107,7 @@ def _against_full(results: Results, plans: Sequence[Row]) -> Figure:
         paper="paper 1, figures 4, 5 and 10",
         notes=("plans by the number of tuned layers, as (bottom, top, head); random ones differ between seeds",
                "whiskers: 95% bootstrap over test rows",
-               *([] if margin is None else [non_inferior_note(float(margin))]),
+               *([] if margin is None else [non_inferior_note(margin)]),
                *set_aside(plans)),
     )  # fmt: skip
 
@@ -118,7 +119,7 @@ def _name(row: Row) -> str:
 def _plans(row: Row) -> str:
     """The plan, as short as it can be said; the kind of arm where seeds have plans of their own."""
     plans = str(row["plans"])
-    return str(row["arm"]).split("-")[0] if ";" in plans else plans.replace(" ", "").strip("()")
+    return read_arm(str(row["arm"])).kind if ";" in plans else plans.replace(" ", "").strip("()")
 
 
 # Quality by cost -----------------------------------------------------------------------------------------------------
