@@ -151,13 +151,15 @@ STUDIED: dict[str, dict[str, Any]] = {
 
 def study_in(name: str, folder: Path, encoder: Path, data: Path) -> dict[str, Any]:
     """What a study finds, with the names of its encoder and task replaced by their roles."""
-    found = frostline.study(name, encoders=[encoder], tasks=[data], output=folder, options=STUDIED[name], quick=True,
-                            seeds=2, recipe=SHORT, cache=False, estimate=False)  # fmt: skip
+    asked = frostline.StudyOptions(
+        encoders=[encoder], tasks=[data], options=STUDIED[name], quick=True, seeds=2, recipe=SHORT
+    )
+    found = frostline.study(name, asked, output=folder, cache=False, estimate=False)
     task = load_task(data)
-    asked = json.loads((folder / "study.json").read_text())
+    written = json.loads((folder / "study.json").read_text())
     roles = {str(encoder): "ENCODER", task.name: "TASK"}
     tables = {table.name: table for table in found.tables}
-    figures = STUDIES[name].draw(Results(tables=tables, options=asked["options"]))
+    figures = STUDIES[name].draw(Results(tables=tables, options=written["options"]))
     drawn = [[figure.name, len(figure.rows), figure.paper] for figure in figures]
     return {
         "points": [[point.spec.id, point.is_candidate, point.result.status, point.result.metrics,
@@ -166,7 +168,7 @@ def study_in(name: str, folder: Path, encoder: Path, data: Path) -> dict[str, An
                           for record in table.records()] for name, table in tables.items()},
         "settings": {name: table.settings for name, table in tables.items()},
         "figures": drawn,
-        "asked": {key: asked[key] for key in ("seeds", "rows", "options", "recipe", "protocol", "given")},
+        "asked": {key: written[key] for key in ("seeds", "rows", "options", "recipe", "protocol", "given")},
         "fingerprint": task.fingerprint,
     }  # fmt: skip
 

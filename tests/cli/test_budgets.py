@@ -4,24 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from frostline.cli import budgets, invoke
+from frostline.cli import invoke
+from frostline.cli.budgets import BudgetOptions
 from frostline.errors import OptionError
 
-NONE = {
-    "minutes": None,
-    "max_trainable": None,
-    "max_latency": None,
-    "max_memory": None,
-    "max_layers": None,
-    "margin": 1.0,
-    "smallest": False,
-    "fastest": False,
-    "best": False,
-}
 
-
-def read(**given):
-    return budgets.read(**{**NONE, **given})
+def read(*, margin=None, **given):
+    return BudgetOptions(**given).budget(margin=margin)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +67,7 @@ def test_without_flags_there_is_no_limit_and_the_cheapest_is_wanted():
     assert (budget.minutes, budget.max_trainable, budget.max_latency, budget.max_memory, budget.max_layers) == 5 * (
         None,
     )
-    assert (budget.goal, budget.margin) == ("cheapest", 1.0)
+    assert (budget.goal, budget.margin) == ("cheapest", None)
 
 
 def test_other_limits_are_taken_as_they_are():

@@ -199,7 +199,7 @@ def test_missing_data_and_missing_validation_rows_are_one_line(rows, tmp_path, c
     place = ("--output", str(tmp_path / "run"))
     assert "no such file" in refused(capsys, "run", "missing.csv", *place)
     task = replace(load_task(rows), validation=None)
-    monkeypatch.setattr("frostline.api._arguments.load_task", lambda *given, **options: task)
+    monkeypatch.setattr("frostline.tasks.load_task", lambda *given, **options: task)
     assert "letters: has no validation rows" in refused(capsys, "run", rows, *place)
     assert not (tmp_path / "run").exists()
 

@@ -30,19 +30,14 @@ def to_task(given: Task | Any, *, seed: int) -> Task:
     return given if isinstance(given, Task) else load_task(DEMO_TASK if given is None else given, seed=seed)
 
 
-def to_task_or_sample(given: Task | Any, *, seed: int, **options: Any) -> Task:
-    """Return the task; for None a part of the embedded data, small enough for a first run of a few minutes.
+def to_task_or_sample(given: Task | Any, *, seed: int) -> Task:
+    """Return the task, as `to_task` does; for None a part of the embedded data."""
+    task = to_task(given, seed=seed)
+    return sample_demo(task, seed=seed) if given is None else task
 
-    Args:
-        given: a Task, or what `load_task` takes.
-        seed: of splits and of the sample.
-        options: more arguments of `load_task`.
-    """
-    if isinstance(given, Task):
-        return given
-    if given is not None:
-        return load_task(given, seed=seed, **options)
-    task = load_task(DEMO_TASK, seed=seed, **options)
+
+def sample_demo(task: Task, *, seed: int) -> Task:
+    """Return a part of the embedded data, small enough for a first run of a few minutes."""
     parts = {name: sample(task.splits[name], count, seed=seed) for name, count in _DEMO_ROWS.items()}
     note = f"a sample of {', '.join(f'{len(part):,} {name}' for name, part in parts.items())} rows"
     return replace(

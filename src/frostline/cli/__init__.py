@@ -4,15 +4,13 @@ Results go to standard output, everything else to standard error. A mistake is o
 traceback is a bug.
 """
 
-# ruff: noqa: UP045 (typer reads annotations at run time and wants Optional spelled out)
-
 from __future__ import annotations
 
 import errno
 import io
 import os
 import sys
-from typing import Annotated, Any, Optional
+from typing import Annotated, Any
 
 import typer
 
@@ -30,6 +28,7 @@ from frostline.cli import (
     tasks,
     tune,
 )
+from frostline.cli.expand import expand_groups
 from frostline.errors import FrostlineError, Interrupted
 
 app = typer.Typer(
@@ -42,18 +41,8 @@ app = typer.Typer(
     epilog="Start with `frostline run`: it needs no arguments. Then try it on your own file: "
     "`frostline run reviews.csv`.",
 )
-app.command(name="run")(run.command)
-app.command(name="measure")(measure.command)
-app.command(name="plan")(plan.command)
-app.command(name="tune")(tune.command)
-app.command(name="predict")(predict.command)
-app.command(name="evaluate")(evaluate.command)
-app.command(name="study")(study.command)
-app.command(name="results")(results.command)
-app.command(name="report")(report.command)
-app.command(name="cache")(cache.command)
-app.command(name="encoders")(encoders.command)
-app.command(name="tasks")(tasks.command)
+for module in (run, measure, plan, tune, predict, evaluate, study, results, report, cache, encoders, tasks):
+    app.command(name=module.__name__.rpartition(".")[2])(expand_groups(module.command))
 
 
 def _show_version(wanted: bool) -> None:
@@ -67,7 +56,7 @@ def _show_version(wanted: bool) -> None:
 @app.callback()
 def _shared(
     version: Annotated[
-        Optional[bool],
+        bool | None,
         typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and stop."),
     ] = None,
 ) -> None:

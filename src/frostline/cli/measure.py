@@ -1,17 +1,15 @@
 """`frostline measure`: a table of layers and scores with the best layers marked."""
 
-# ruff: noqa: UP045 (typer reads annotations at run time and wants Optional spelled out)
-
 from __future__ import annotations
 
 from enum import StrEnum
 from math import floor, log10
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from frostline.cli import options, screen
+from frostline.cli import groups, options, screen
 
 if TYPE_CHECKING:
     from frostline.records import LayerScore, LayerScores
@@ -35,19 +33,9 @@ class RowsChoice(StrEnum):
 
 
 def command(
-    file: options.DataArgument = None,
-    data: options.Data = None,
-    model: options.Model = None,
-    revision: options.Revision = None,
-    text: options.Text = None,
-    text_pair: options.TextPair = None,
-    label: options.Label = None,
-    choices: options.Choices = None,
-    kind: options.Kind = None,
-    data_dir: options.DataDir = None,
-    validation: options.Validation = None,
-    test: options.Test = None,
-    metric: options.Metric = None,
+    *,
+    data: groups.DataOptions,
+    encoder: groups.EncoderOptions,
     scores: Annotated[
         str, typer.Option(help="Layer scores, as in variability,cca; or default; or all. See `--list-scores`.")
     ] = "default",
@@ -68,15 +56,14 @@ def command(
         bool, typer.Option("--stream", help="Keep sums and no states: for any number of rows, without intervals.")
     ] = False,
     nulls: Annotated[
-        Optional[str],
+        str | None,
         typer.Option(help="What chance gives, for comparison: shuffled, random or both, as in shuffled,random."),
     ] = None,
     max_length: options.MaxLength = None,
     seed: options.Seed = 0,
-    threads: options.Threads = None,
-    device: options.Device = "cpu",
+    machine: groups.MachineOptions,
     save: Annotated[
-        Optional[Path],
+        Path | None,
         typer.Option("--save", help="Folder to write scores.json and frostline.json to.", show_default=False),
     ] = None,
     as_json: options.Json = False,
@@ -86,42 +73,24 @@ def command(
     Prints, per layer, how far it is already specialised in the task by several scores, and marks the best layer of each
     and those that cannot be told apart from it. With no arguments it measures a small encoder on movie-review snippets.
     """
-    source = options.one_source(file, data)
-    with screen.starting():
-        from frostline.api._measure import measure
-        from frostline.encoders.loading import load_encoder
-        from frostline.files import output_folder
-        from frostline.kernels.device import use_device
-        from frostline.scoring.scores import LAYER_SCORES
-        from frostline.tasks import load_task
     if list_scores:
         _list_scores(as_json)
         return
+    with screen.starting():
+        from frostline.api._measure import measure
+        from frostline.files import output_folder
+        from frostline.scoring.scores import LAYER_SCORES
     names = scores if scores in ("default", "all") else [name.strip() for name in scores.split(",")]
     for name in names if isinstance(names, list) else ():
-        LAYER_SCORES[name]  # one that is unknown is said before anything is loaded
-    place = use_device(device, threads=threads)
+        LAYER_SCORES[name]  # refuses an unknown one before anything is loaded
+    device = machine.use()
     if save is not None:
         output_folder.check_new(save)
-    with screen.waiting("reading the data"):
-        task = load_task(
-            "movies" if source is None else source,
-            text=text,
-            text_pair=text_pair,
-            label=label,
-            choices=choices,
-            kind=None if kind is None else kind.value,
-            data_dir=data_dir,
-            validation=validation,
-            test=test,
-            metric=metric,
-            seed=seed,
-        )
-    with screen.waiting("loading the encoder"):
-        encoder = load_encoder(model, revision=revision, device=place)
+    task = data.load_task(seed=seed)
+    loaded = encoder.load(device)
     with screen.stages() as progress:
         found = measure(
-            encoder,
+            loaded,
             task,
             scores=names,
             pooling=pooling.value,
@@ -143,8 +112,9 @@ def command(
 
 
 def _list_scores(as_json: bool) -> None:
-    from frostline.scoring.scores import LAYER_SCORES
-    from frostline.scoring.selection import DEFAULT_SCORES
+    with screen.starting():
+        from frostline.scoring.scores import LAYER_SCORES
+        from frostline.scoring.selection import DEFAULT_SCORES
 
     rows = [
         {

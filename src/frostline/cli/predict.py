@@ -1,7 +1,5 @@
 """`frostline predict`: what a tuned model says of new texts."""
 
-# ruff: noqa: UP045 (typer reads annotations at run time and wants Optional spelled out)
-
 from __future__ import annotations
 
 import csv
@@ -9,11 +7,11 @@ import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Optional, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from frostline.cli import options, screen
+from frostline.cli import groups, options, screen
 
 if TYPE_CHECKING:
     from frostline.prediction.predict import Predictions
@@ -22,6 +20,7 @@ _SUFFIXES = (".csv", ".jsonl")
 
 
 def command(
+    *,
     folder: options.TunedFolder,
     file: Annotated[
         str,
@@ -33,12 +32,11 @@ def command(
     text_pair: options.TextPair = None,
     choices: options.Choices = None,
     output: Annotated[
-        Optional[Path],
+        Path | None,
         typer.Option("--output", help="File to write to, .csv or .jsonl.", show_default="CSV on standard output"),
     ] = None,
     model: options.Base = None,
-    threads: options.Threads = None,
-    device: options.Device = "cpu",
+    machine: groups.MachineOptions,
     as_json: options.Json = False,
 ) -> None:
     """Predict the labels of texts with a tuned model: a run's folder, its model folder, or any stock classifier."""
@@ -47,15 +45,14 @@ def command(
 
         check_file(output, "--output", _SUFFIXES)
     with screen.starting():
-        from frostline.kernels.device import use_device
         from frostline.prediction.loading import load_tuned
         from frostline.prediction.predict import answer
         from frostline.tasks.unlabelled import read_unlabelled
-    place = use_device(device, threads=threads)
+    device = machine.use()
     with screen.waiting("reading the data"):
         rows, notes = read_unlabelled(file, text=text, text_pair=text_pair, choices=choices)
     with screen.waiting("loading the model"):
-        loaded = load_tuned(folder, encoder=model, device=place)
+        loaded = load_tuned(folder, encoder=model, device=device)
     with screen.stages() as progress:
         found = answer(loaded, rows, notes, is_pair_guessed=text_pair is None, progress=progress)
     for note in found.notes:

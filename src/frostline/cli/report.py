@@ -1,11 +1,9 @@
 """`frostline report`: one page of any folder, figures for papers, or a page that follows a study while it runs."""
 
-# ruff: noqa: UP045 (typer reads annotations at run time and wants Optional spelled out)
-
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
@@ -17,16 +15,16 @@ from frostline.progress import Step
 def command(
     folder: Annotated[Path, typer.Argument(help="A folder that run, measure, tune or study has written.")],
     output: Annotated[
-        Optional[Path], typer.Option("--output", help="The page.", show_default="FOLDER/report.html")
+        Path | None, typer.Option("--output", help="The page.", show_default="FOLDER/report.html")
     ] = None,
     figures: Annotated[
-        Optional[Path], typer.Option("--figures", metavar="DIR", help="Write the charts as files, too.")
+        Path | None, typer.Option("--figures", metavar="DIR", help="Write the charts as files, too.")
     ] = None,
     form: Annotated[
-        Optional[str], typer.Option("--format", metavar="png|svg|pdf", help="Of these files.", show_default="png")
+        str | None, typer.Option("--format", metavar="png|svg|pdf", help="Of these files.", show_default="png")
     ] = None,
     theme: Annotated[
-        Optional[str], typer.Option("--theme", metavar="light|dark", help="Of these files.", show_default="light")
+        str | None, typer.Option("--theme", metavar="light|dark", help="Of these files.", show_default="light")
     ] = None,
     titles: Annotated[bool, typer.Option("--titles/--no-titles", help="Write the titles into these files.")] = True,
     show: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
@@ -34,7 +32,7 @@ def command(
         bool, typer.Option("--watch", help="Serve the page on this machine and follow a study that is running.")
     ] = False,
     port: Annotated[
-        Optional[int], typer.Option(help="With --watch.", min=0, max=65535, show_default="any that is free")
+        int | None, typer.Option(help="With --watch.", min=0, max=65535, show_default="any that is free")
     ] = None,
     as_json: options.Json = False,
 ) -> None:

@@ -1,11 +1,9 @@
 """`frostline results`: what a study's or a run's folder has recorded, printed or exported."""
 
-# ruff: noqa: UP045 (typer reads annotations at run time and wants Optional spelled out)
-
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
@@ -16,7 +14,7 @@ def command(
     folder: Annotated[Path, typer.Argument(help="Folder of a study or a run.")],
     trials: Annotated[bool, typer.Option("--trials", help="Every trial, in place of the tables.")] = False,
     export: Annotated[
-        Optional[Path],
+        Path | None,
         typer.Option("--export", help="Write the trials to a file: .csv, .json or .parquet.", show_default=False),
     ] = None,
     as_json: options.Json = False,

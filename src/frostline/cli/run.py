@@ -1,17 +1,15 @@
 """`frostline run`: measures, proposes, races, tunes, tests, saves; and says why."""
 
-# ruff: noqa: UP045 (typer reads annotations at run time and wants Optional spelled out)
-
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 
-from frostline.cli import budgets, options, screen
+from frostline.cli import budgets, groups, options, screen
 from frostline.errors import Interrupted
 
 if TYPE_CHECKING:
@@ -20,51 +18,36 @@ if TYPE_CHECKING:
 
 
 def command(
-    file: options.DataArgument = None,
-    data: options.Data = None,
-    model: options.Model = None,
-    revision: options.Revision = None,
-    text: options.Text = None,
-    text_pair: options.TextPair = None,
-    label: options.Label = None,
-    choices: options.Choices = None,
-    kind: options.Kind = None,
-    data_dir: options.DataDir = None,
-    validation: options.Validation = None,
-    test: options.Test = None,
-    metric: options.Metric = None,
+    *,
+    data: groups.DataOptions,
+    encoder: groups.EncoderOptions,
     output: Annotated[
         Path, typer.Option("--output", help="Folder for the model, the report and all that was found.")
     ] = Path("frostline-run"),
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier result in that folder.")] = False,
-    minutes: budgets.Minutes = None,
-    max_trainable: budgets.MaxTrainable = None,
-    max_latency: budgets.MaxLatency = None,
-    max_memory: budgets.MaxMemory = None,
-    max_layers: budgets.MaxLayers = None,
-    margin: budgets.Margin = None,
-    smallest: budgets.Smallest = False,
-    fastest: budgets.Fastest = False,
-    best: budgets.Best = False,
-    allow_frostline_only: budgets.AllowFrostlineOnly = False,
+    overwrite: options.Overwrite = False,
+    limits: budgets.BudgetOptions,
+    margin: Annotated[
+        float | None,
+        typer.Option(
+            "--margin",
+            help="Points of the metric that you are ready to give up for a cheaper plan.",
+            show_default="1; none of mse",
+        ),
+    ] = None,
     epochs: Annotated[int, typer.Option(help="Passes over the training rows in a complete trial.")] = 3,
-    batch: Annotated[int, typer.Option(help="Rows per step.")] = 32,
+    batch: options.Batch = 32,
     learning_rate: Annotated[
-        Optional[float],
+        float | None,
         typer.Option(
             help="The learning rate of every plan.",
             show_default="what suits each plan, and twice that for the best one",
         ),
     ] = None,
-    cache: Annotated[bool, typer.Option("--cache/--no-cache", help="Keep frozen states on disk.")] = True,
-    workers: options.Workers = None,
-    on: options.On = None,
-    cpus_per_trial: options.CpusPerTrial = 1,
-    gpus_per_trial: options.GpusPerTrial = 0,
+    cache: options.Cache = True,
+    trials: groups.ComputeOptions,
     max_length: options.MaxLength = None,
     seed: options.Seed = 0,
-    threads: options.Threads = None,
-    device: options.Device = "cpu",
+    machine: groups.MachineOptions,
     as_json: options.Json = False,
 ) -> None:
     """Choose which layers to tune, tune them, and save a model that transformers loads without Frostline.
@@ -74,61 +57,38 @@ def command(
     arguments it does all this with a small encoder on movie-review snippets. A run that was stopped goes on when the
     same command is given again.
     """
-    source = options.one_source(file, data)
-    budget = budgets.read(
-        minutes=minutes,
-        max_trainable=max_trainable,
-        max_latency=max_latency,
-        max_memory=max_memory,
-        max_layers=max_layers,
-        margin=margin,
-        smallest=smallest,
-        fastest=fastest,
-        best=best,
-    )
+    budget = limits.budget(margin=margin)
     with screen.starting():
-        from frostline.api._arguments import to_task_or_sample
         from frostline.api._run import run
-        from frostline.encoders.loading import load_encoder
         from frostline.files import output_folder
-        from frostline.kernels.device import use_device
         from frostline.records import Recipe
         from frostline.search.run import check_task
     recipe = Recipe(
-        learning_rate=learning_rate, epochs=epochs, batch=batch, max_length=max_length, threads=threads, seed=seed
+        learning_rate=learning_rate,
+        epochs=epochs,
+        batch=batch,
+        max_length=max_length,
+        threads=machine.threads,
+        seed=seed,
     )
-    place = use_device(device, threads=threads)
-    compute = options.compute(workers, on, cpus_per_trial, gpus_per_trial, device=str(place))
+    device = machine.use()
+    compute = trials.compute(device)
     output_folder.check_output(
         output, overwrite=overwrite, resume=(output / output_folder.CHECKPOINTS).is_dir() and not overwrite, is_run=True
     )
-    with screen.waiting("reading the data"):
-        task = to_task_or_sample(
-            source,
-            text=text,
-            text_pair=text_pair,
-            label=label,
-            choices=choices,
-            kind=None if kind is None else kind.value,
-            data_dir=data_dir,
-            validation=validation,
-            test=test,
-            metric=metric,
-            seed=seed,
-        )
-        check_task(task)
-    with screen.waiting("loading the encoder"):
-        encoder = load_encoder(model, revision=revision, device=place)
+    task = data.load_task_or_sample(seed=seed)
+    check_task(task)
+    loaded = encoder.load(device)
     with screen.listening(is_silent=as_json), screen.stages() as progress:
         try:
             found = run(
-                encoder,
+                loaded,
                 task,
                 output=output,
                 overwrite=overwrite,
                 budget=budget,
                 recipe=recipe,
-                allow_frostline_only=allow_frostline_only,
+                allow_frostline_only=limits.allow_frostline_only,
                 cache=cache,
                 compute=compute,
                 progress=progress,

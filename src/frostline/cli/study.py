@@ -1,16 +1,14 @@
 """`frostline study`: reruns one of the papers' experiments on any encoder and task."""
 
-# ruff: noqa: UP045 (typer reads annotations at run time and wants Optional spelled out)
-
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from frostline.cli import options, screen
+from frostline.cli import groups, options, screen
 from frostline.errors import Interrupted, OptionError, TrialsFailed
 from frostline.options import parse_options
 from frostline.progress import Progress, Step
@@ -20,10 +18,11 @@ if TYPE_CHECKING:
 
 
 def command(
-    name: Annotated[Optional[str], typer.Argument(metavar="NAME", help="Which study; see --list.")] = None,
+    *,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Which study; see --list.")] = None,
     list_studies: Annotated[bool, typer.Option("--list", help="List the studies and stop.")] = False,
     encoder: Annotated[
-        Optional[list[str]],
+        list[str] | None,
         typer.Option(
             "--encoder",
             "--model",
@@ -32,18 +31,18 @@ def command(
         ),
     ] = None,
     tasks: Annotated[
-        Optional[list[str]],
+        list[str] | None,
         typer.Option(
             "--tasks",
             help="Presets or files, as in glue/sst2,glue/cola; may be given several times.",
             show_default="the paper's",
         ),
     ] = None,
-    seeds: Annotated[Optional[int], typer.Option("--seeds", help="How many.", show_default="the paper's")] = None,
-    rows: Annotated[Optional[int], typer.Option("--rows", help="Training rows at most.", show_default="all")] = None,
+    seeds: Annotated[int | None, typer.Option("--seeds", help="How many.", show_default="the paper's")] = None,
+    rows: Annotated[int | None, typer.Option("--rows", help="Training rows at most.", show_default="all")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="A first look: few trials, 300 rows, minutes.")] = False,
     option: Annotated[
-        Optional[list[str]],
+        list[str] | None,
         typer.Option("--option", metavar="NAME=VALUE", help="Of the study; may be given several times."),
     ] = None,
     protocol: Annotated[
@@ -56,23 +55,20 @@ def command(
     kind: options.Kind = None,
     data_dir: options.DataDir = None,
     output: Annotated[
-        Optional[Path],
+        Path | None,
         typer.Option("--output", help="Folder for trials and tables.", show_default="frostline-study-NAME"),
     ] = None,
-    epochs: Annotated[Optional[int], typer.Option(help="Of every trial.", show_default="the paper's")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Of every trial.", show_default="the paper's")] = None,
     learning_rate: Annotated[
-        Optional[float], typer.Option(help="Of every trial.", show_default="the paper's, by the encoder's width")
+        float | None, typer.Option(help="Of every trial.", show_default="the paper's, by the encoder's width")
     ] = None,
-    batch: Annotated[Optional[int], typer.Option(help="Rows per step.", show_default="the paper's")] = None,
+    batch: Annotated[int | None, typer.Option(help="Rows per step.", show_default="the paper's")] = None,
     max_length: options.MaxLength = None,
-    workers: options.Workers = None,
     threads: Annotated[int, typer.Option(help="CPU threads of each trial; results depend on it.")] = 1,
-    on: options.On = None,
-    cpus_per_trial: options.CpusPerTrial = 1,
-    gpus_per_trial: options.GpusPerTrial = 0,
+    trials: groups.ComputeOptions,
     device: options.Device = "cpu",
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run trials again that have failed.")] = False,
-    cache: Annotated[bool, typer.Option("--cache/--no-cache", help="Keep frozen states on disk.")] = True,
+    cache: options.Cache = True,
     estimate: Annotated[
         bool, typer.Option("--estimate/--no-estimate", help="Time a few steps first, to say how long it will take.")
     ] = True,
@@ -98,8 +94,7 @@ def command(
         raise OptionError("--tasks '': names no task; leave it away for the study's own")
     if dry_run and as_json:
         raise OptionError("--dry-run: says a line and no tables; leave --json away")
-    place = use_device(device, threads=None)
-    compute = options.compute(workers, on, cpus_per_trial, gpus_per_trial, device=str(place))
+    compute = trials.compute(use_device(device))
     recipe = {
         "learning_rate": learning_rate,
         "epochs": epochs,

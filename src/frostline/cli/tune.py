@@ -1,17 +1,15 @@
 """`frostline tune`: what trains, the freeze audit, how good the result is and where it lies."""
 
-# ruff: noqa: UP045 (typer reads annotations at run time and wants Optional spelled out)
-
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from frostline.cli import options, screen
+from frostline.cli import groups, options, recipes, screen
 from frostline.errors import Interrupted, OptionError
 from frostline.options import in_words
 
@@ -24,19 +22,9 @@ if TYPE_CHECKING:
 
 
 def command(
-    file: options.DataArgument = None,
-    data: options.Data = None,
-    model: options.Model = None,
-    revision: options.Revision = None,
-    text: options.Text = None,
-    text_pair: options.TextPair = None,
-    label: options.Label = None,
-    choices: options.Choices = None,
-    kind: options.Kind = None,
-    data_dir: options.DataDir = None,
-    validation: options.Validation = None,
-    test: options.Test = None,
-    metric: options.Metric = None,
+    *,
+    data: groups.DataOptions,
+    encoder: groups.EncoderOptions,
     plan: Annotated[
         str,
         typer.Option(
@@ -46,60 +34,31 @@ def command(
     ] = "full",
     list_plans: Annotated[bool, typer.Option("--list-plans", help="Explain the strategies and stop.")] = False,
     method: Annotated[
-        Optional[str],
+        str | None,
         typer.Option(help="How it trains, as in lora:rank=8. See `--list-methods`.", show_default="full"),
     ] = None,
     list_methods: Annotated[bool, typer.Option("--list-methods", help="Explain the methods and stop.")] = False,
     scores: Annotated[
-        Optional[Path],
+        Path | None,
         typer.Option(help="Folder of a saved measurement, for strategies that need one.", show_default="measured here"),
     ] = None,
     output: Annotated[
-        Optional[Path],
+        Path | None,
         typer.Option("--output", help="Folder for the model, its card, metrics and predictions.", show_default="none"),
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier result in that folder.")] = False,
+    overwrite: options.Overwrite = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a run in that folder that was stopped.")] = False,
-    epochs: Annotated[int, typer.Option(help="Passes over the training rows.")] = 3,
-    batch: Annotated[int, typer.Option(help="Rows per step.")] = 32,
-    learning_rate: Annotated[
-        Optional[float],
-        typer.Option(help="The highest learning rate.", show_default="the method's own"),
-    ] = None,
     rates: Annotated[
-        Optional[str],
+        str | None,
         typer.Option(
             help="Learning rates to try, as in 1e-5,3e-5; the best on validation is kept. 'paper' tries "
             "the sets of the paper on variability.",
             show_default="none but one",
         ),
     ] = None,
-    schedule: Annotated[str, typer.Option(help="How the rate falls after warm-up: linear or constant.")] = "linear",
-    warmup: Annotated[float, typer.Option(help="Share of the steps over which the rate rises.")] = 0.06,
-    weight_decay: Annotated[float, typer.Option(help="Of AdamW, on all but norms and biases.")] = 0.0,
-    clip: Annotated[float, typer.Option(help="Longest gradient that is not shortened; 0 never shortens.")] = 1.0,
-    accumulate: Annotated[int, typer.Option(help="Batches that are added up for a step.")] = 1,
-    dropout: Annotated[
-        Optional[float],
-        typer.Option(help="Of layers and head.", show_default="the encoder's own"),
-    ] = None,
-    head: Annotated[str, typer.Option(help="The family's own head, or mean for a mean-pooled linear one.")] = "family",
-    select: Annotated[str, typer.Option(help="Keep the best evaluation on validation, or the last.")] = "best",
-    patience: Annotated[
-        Optional[int],
-        typer.Option(help="Stop after so many evaluations without improvement.", show_default="never"),
-    ] = None,
-    evaluate_every: Annotated[
-        Optional[int],
-        typer.Option(help="Steps between evaluations.", show_default="one an epoch"),
-    ] = None,
-    precision: Annotated[str, typer.Option(help="Of the forward pass: float32, bfloat16.")] = "float32",
-    cache: Annotated[bool, typer.Option("--cache/--no-cache", help="Keep frozen states on disk.")] = True,
-    cache_dtype: Annotated[str, typer.Option(help="In which frozen states are kept: float16, float32.")] = "float16",
-    max_length: options.MaxLength = None,
-    seed: options.Seed = 0,
-    threads: options.Threads = None,
-    device: options.Device = "cpu",
+    how: recipes.RecipeOptions,
+    cache: options.Cache = True,
+    machine: groups.MachineOptions,
     as_json: options.Json = False,
 ) -> None:
     """Tune chosen layers of an encoder on a task, and save a model that transformers loads without Frostline.
@@ -110,66 +69,27 @@ def command(
     if list_plans or list_methods:
         _list(plans=list_plans, methods=list_methods, as_json=as_json)
         return
-    source = options.one_source(file, data)
     if output is None and (resume or overwrite):
         raise OptionError(f"--{'resume' if resume else 'overwrite'}: say which folder with --output")
     with screen.starting():
         from frostline.api._tune import tune
-        from frostline.encoders.loading import load_encoder
         from frostline.files import output_folder
-        from frostline.kernels.device import use_device
         from frostline.plans.parsing import check_words, with_method
-        from frostline.records import Plan, Recipe
-        from frostline.tasks import load_task
-    recipe = Recipe.from_json(
-        {
-            "learning_rate": learning_rate,
-            "epochs": epochs,
-            "batch": batch,
-            "accumulate": accumulate,
-            "schedule": schedule,
-            "warmup": warmup,
-            "weight_decay": weight_decay,
-            "clip": clip,
-            "dropout": dropout,
-            "head": head,
-            "max_length": max_length,
-            "select": select,
-            "patience": patience,
-            "evaluate_every": evaluate_every,
-            "precision": precision,
-            "cache_dtype": cache_dtype,
-            "threads": threads,
-            "seed": seed,
-        }
-    )
-    tried = _rates(rates, learning_rate)
+        from frostline.records import Plan
+    recipe = how.recipe(threads=machine.threads)
+    tried = _rates(rates, how.learning_rate)
     with_method(Plan(layers=(), head=1), method)  # refuses an unknown one before anything is read
     check_words(plan)
-    place = use_device(device, threads=threads)
+    device = machine.use()
     if output is not None:
         output_folder.check_output(output, overwrite=overwrite, resume=resume)
     measured = None if scores is None else _read_scores(scores)
-    with screen.waiting("reading the data"):
-        task = load_task(
-            "movies" if source is None else source,
-            text=text,
-            text_pair=text_pair,
-            label=label,
-            choices=choices,
-            kind=None if kind is None else kind.value,
-            data_dir=data_dir,
-            validation=validation,
-            test=test,
-            metric=metric,
-            seed=seed,
-        )
-    with screen.waiting("loading the encoder"):
-        encoder = load_encoder(model, revision=revision, device=place)
+    task = data.load_task(seed=recipe.seed)
+    loaded = encoder.load(device)
     with screen.listening(is_silent=as_json) as log, screen.stages() as progress, _resumable(output):
-        chosen = with_method(_plan(plan, encoder, task, measured, seed=seed, progress=progress), method)
+        chosen = with_method(_plan(plan, loaded, task, measured, seed=recipe.seed, progress=progress), method)
         tuned = tune(
-            encoder,
+            loaded,
             task,
             plan=chosen,
             recipe=recipe,
