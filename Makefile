@@ -50,12 +50,13 @@ docs-figures: $(STAMP) embedded ## Draw an example of each study for the docs, f
 	  $(BIN)/frostline study $$name --quick --output build/studies/$$name || exit 1; done
 	$(BIN)/python -m frostline.report.studies_page docs/studies.md build/studies
 
-check: $(STAMP) ## Lint, check the format and the types
+check: $(STAMP) ## Lint, check the format, the types and the direction of imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
-format: $(STAMP) ## Format the code and mend what lint can mend
+format: $(STAMP) ## Format the code and fix what lint can fix
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
