@@ -229,7 +229,7 @@ class Study:
         return [figure for figure in self.figures(results) if figure.rows]
 
 
-STUDIES: Registry[Study] = Registry("study", package="frostline.studies")
+STUDIES: Registry[Study] = Registry("study", package="frostline.studies", entry_points="frostline.studies")
 
 
 def study(

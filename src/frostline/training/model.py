@@ -8,7 +8,7 @@ from typing import Literal
 from torch import Tensor, nn
 
 from frostline.encoders.encoder import Encoder, unroll
-from frostline.encoders.families._family import Family
+from frostline.encoders.families import Family
 from frostline.encoders.head_stack import HeadStack
 from frostline.encoders.heads import FamilyHead, HeadKind, MeanHead, logits_of, make_head, make_mean_head
 from frostline.encoders.parameter_groups import find

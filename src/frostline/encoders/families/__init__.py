@@ -6,11 +6,9 @@ A family says where the parts of a Hugging Face model live and what a call of on
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from frostline.encoders.families._family import Family
 from frostline.registry import Registry
 
-if TYPE_CHECKING:
-    from frostline.encoders.families._family import Family
+__all__ = ["FAMILIES", "Family"]
 
-FAMILIES: Registry[Family] = Registry("model family", package=__name__)
+FAMILIES: Registry[Family] = Registry("model family", package=__name__, entry_points="frostline.families")

@@ -63,7 +63,7 @@ class Method:
         self.function(tunable, seed=seed, **self.check(options))
 
 
-METHODS: Registry[Method] = Registry("method", package=__name__)
+METHODS: Registry[Method] = Registry("method", package=__name__, entry_points="frostline.methods")
 
 
 def method(

@@ -77,7 +77,7 @@ class Strategy:
         return values
 
 
-STRATEGIES: Registry[Strategy] = Registry("strategy", package=__name__)
+STRATEGIES: Registry[Strategy] = Registry("strategy", package=__name__, entry_points="frostline.strategies")
 
 
 def _as_it_is(depth: int) -> Sequence[Mapping[str, Value]]:

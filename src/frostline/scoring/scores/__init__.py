@@ -61,7 +61,7 @@ class Score:
     defaults: Mapping[str, Any]
 
 
-LAYER_SCORES: Registry[Score] = Registry("layer score", package=__name__)
+LAYER_SCORES: Registry[Score] = Registry("layer score", package=__name__, entry_points="frostline.scores")
 
 
 def layer_score(

@@ -1,0 +1,1 @@
+"""One of everything that Frostline can be given from outside, a module each."""
