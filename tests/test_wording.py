@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from tests.search.race_tools import save_shallow, write_rows
-from tests.studies.study_tools import SHORT, Nothing, save_tiny
+from tests.studies.study_tools import SHORT, Nothing, save_tiny, study_with
 
 import frostline
 from frostline.charts import Results
@@ -29,13 +29,14 @@ from frostline.records.table import Table
 from frostline.scoring.scores import LAYER_SCORES
 from frostline.studies import STUDIES
 from frostline.tasks import PRESETS, Task, load_task
+from frostline.tasks.assemble import Parts
 from frostline.tasks.metrics import METRICS
 from frostline.training.result import Tuned
 from frostline.trials.store import Store
 
 OTHER = "optimistic guessed full fine-tuning top-k middle left out: probe non_inferior the choice chosen sha256:+"
 NAME = "optimistic guessed full top-1 order only left out probe cola all-MiniLM-L6-v2"
-TEXTS = ("about", "alt", "because", "notes", "question", "source", "subtitle", "summary", "title")
+TEXTS = ("about", "alt", "because", "notes", "question", "subtitle", "summary", "title")
 
 
 def reworded(value: Any) -> Any:
@@ -48,7 +49,7 @@ def reworded(value: Any) -> Any:
 def texts_of(kind: type) -> list[str]:
     """The fields of a record that are there for people."""
     names = {field.name for field in dataclasses.fields(kind)}
-    return [name for name in TEXTS if name in names]
+    return [name for name in (*TEXTS, *(["source"] if kind in (Parts, Task) else [])) if name in names]
 
 
 def records() -> list[type]:
@@ -197,9 +198,9 @@ def test_a_task_that_is_called_like_a_preset_is_not_taken_for_it(called, tmp_pat
     for name in ("freeze", "strategies", "probing"):
         seen = []
         for number, given in enumerate((task, dataclasses.replace(task, name=called))):
-            found = frostline.study(name, encoders=[encoder], tasks=[given], output=tmp_path / f"{name} {number}",
-                                    options=STUDIED[name], quick=True, seeds=1, recipe={"batch": 16}, cache=False,
-                                    estimate=False, executor=Nothing)  # fmt: skip
+            found = study_with(name, encoders=[encoder], tasks=[given], output=tmp_path / f"{name} {number}",
+                               options=STUDIED[name], seeds=1, cache=False, estimate=False,
+                               executor=Nothing)  # fmt: skip
             seen.append([point.spec.id for point in found.points])
             seen[-1] += [dict(table.settings) for table in found.tables]
         assert seen[0] == seen[1]

@@ -116,15 +116,14 @@ def test_a_folder_from_before_there_was_an_option_can_be_gone_on_with(finished):
         place.write_text(before)
 
 
-def test_a_study_goes_on_when_its_data_and_encoder_are_called_otherwise(finished, tmp_path):
+def test_a_study_goes_on_when_its_data_and_encoder_are_called_otherwise(finished, tmp_path, log_lines):
     found, folder = finished
     shutil.copytree(found.folder, tmp_path / "study")
     shutil.copytree(folder / "tiny", tmp_path / "called otherwise")
     shutil.copyfile(folder / "letters.csv", tmp_path / "renamed.csv")
-    said = []
-    again = run_quickly("freeze", tmp_path, encoders=[str(tmp_path / "called otherwise")], announce=said.append,
+    again = run_quickly("freeze", tmp_path, encoders=[str(tmp_path / "called otherwise")],
                         tasks=[str(tmp_path / "renamed.csv")], output=tmp_path / "study")  # fmt: skip
-    assert not any("trials to run" in line for line in said)
+    assert not any("trials to run" in line for line in log_lines)
     assert [point.spec.id for point in again.points] == [point.spec.id for point in found.points]
     assert {point["task"] for point in again.points} == {"renamed"}
 

@@ -17,7 +17,7 @@ from tests.search.race_tools import write_rows
 from tests.studies.made_up import MadeUp, wave
 from tests.studies.study_tools import run_quickly, save_tiny, spearman_of_all_orders
 
-from frostline.api._measure import measure
+from frostline.scoring.measurement import measure_layers
 from frostline.studies import STUDIES
 
 _ARMS = "full+top-1+top-2+down-1+down-2+up+middle-1+random-1"
@@ -52,14 +52,14 @@ def made(request, tmp_path_factory):
             str(save_tiny(folder / name, layers=4 - seed, seed=seed)) for seed, name in enumerate(names)
         ]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("frostline.studies._engine.run.measure", with_made_up_probes)
+        patch.setattr("frostline.studies._engine.run.measure_layers", with_made_up_probes)
         found = run_quickly(name, folder, layers=4, tasks=[str(file) for file in files], executor=MadeUp, **given)
     return request.param, found
 
 
-def with_made_up_probes(encoder, task, **more):
+def with_made_up_probes(encoder, task, *given, **more):
     """Layer scores as measured but for probes: those are trained, by steps whose rounding differs between machines."""
-    found = measure(encoder, task, **more)
+    found = measure_layers(encoder, task, *given, **more)
     scores = {
         name: replace(score, values=tuple(wave(len(task.train), layer) for layer in range(encoder.depth + 1)))
         if name.startswith("probe")
