@@ -70,6 +70,9 @@ class StudyOptions:
         names = tuple(self.tasks) or (study.quick_tasks if self.quick else study.tasks)
         tasks = tuple(self._load_task(name) for name in names)
         _refuse_twins([task.name for task in tasks], "task")
+        for task in tasks:
+            if task.guessed_columns:
+                logger.info("%s: %s", task.name, guesses_in_words(task.guessed_columns))
         return tasks
 
     def _load_task(self, given: Task | str | Path) -> Task:
@@ -85,6 +88,11 @@ class StudyOptions:
     def asked_recipe(self, study: Study) -> dict[str, Any]:
         """Return the fields of the recipe that are set, by the user or for a quick look."""
         return {**(study.quick_recipe if self.quick else {}), **self.recipe}
+
+    def given(self, study: Study) -> frozenset[str]:
+        """Return what is set, as against the paper's defaults: 'seeds' and fields of the recipe."""
+        has_seeds = self.quick or self.seeds is not None
+        return frozenset([*self.asked_recipe(study), *(["seeds"] if has_seeds else [])])
 
     def base_recipe(self, study: Study) -> Recipe:
         """Return the recipe of every trial, as far as the study does not vary it."""
@@ -124,21 +132,11 @@ def study(
     settings = chosen.options({**(chosen.quick if asked.quick else {}), **asked.options})
     folder = Path(output) if output is not None else Path(f"frostline-study-{name}")
     check_folder(folder)
-    recipe = asked.base_recipe(chosen)
-    tasks = asked.load_tasks(chosen)
-    _log_guesses(tasks)
+    recipe, tasks = asked.base_recipe(chosen), asked.load_tasks(chosen)
     encoders = _load_encoders(asked, compute)
-    materials = Materials(
-        encoders={one.revision: source_of(given, one) for given, one in zip(asked.encoders, encoders, strict=True)},
-        tasks={task.fingerprint: task for task in tasks},
-        kinds=chosen.kinds,
-        folder=folder,
-        cache=cache,
-        device=compute.device,
-    )
+    materials = _materials(asked, chosen, encoders, tasks, folder=folder, cache=cache, device=compute.device)
     context = Context(materials=materials, encoders={one.revision: one for one in encoders}, progress=progress)
     runs = (executor or partial(make_executor, compute))(materials, context)
-    has_seeds = asked.quick or asked.seeds is not None
     study_run = StudyRun(
         study=chosen,
         options=settings,
@@ -149,7 +147,7 @@ def study(
         rows=QUICK_ROWS if asked.quick and asked.rows is None else asked.rows,
         recipe=recipe,
         margin=asked.margin,
-        given=frozenset([*asked.asked_recipe(chosen), *(["seeds"] if has_seeds else [])]),
+        given=asked.given(chosen),
         device=runs.device,  # where trials really run
         workers=None if compute.on is not None else compute.workers,
         estimate=estimate,
@@ -157,15 +155,30 @@ def study(
         progress=progress,
     )
     with claimed(folder), contextlib.closing(runs):
-        agree(
-            folder,
-            study_run.specification(),
-            defaults=chosen.defaults,
-            aside={"families": {encoder.name: encoder.family.name for encoder in encoders}},  # for colours of figures
-            varies=chosen.varies,
-            only_looks=dry_run,
-        )
+        families = {one.name: one.family.name for one in encoders}  # for the colours of figures
+        specification, aside = study_run.specification(), {"families": families}
+        agree(folder, specification, defaults=chosen.defaults, aside=aside, varies=chosen.varies, only_looks=dry_run)
         return study_run.all(runs, retry_failed=retry_failed)
+
+
+def _materials(
+    asked: StudyOptions,
+    study: Study,
+    encoders: Sequence[Encoder],
+    tasks: Sequence[Task],
+    *,
+    folder: Path,
+    cache: bool,
+    device: str,
+) -> Materials:
+    return Materials(
+        encoders={one.revision: source_of(given, one) for given, one in zip(asked.encoders, encoders, strict=True)},
+        tasks={task.fingerprint: task for task in tasks},
+        kinds=study.kinds,
+        folder=folder,
+        cache=cache,
+        device=device,
+    )
 
 
 def _load_encoders(asked: StudyOptions, compute: Compute) -> tuple[Encoder, ...]:
@@ -180,12 +193,6 @@ def _few_rows(task: Task) -> Task:
         name: sample(rows, QUICK_ROWS) for name, rows in (("validation", task.validation), ("test", task.test)) if rows
     }
     return replace(task, **parts, notes=(*task.notes, f"quick: at most {QUICK_ROWS} rows of each split"))  # type: ignore[arg-type]
-
-
-def _log_guesses(tasks: Sequence[Task]) -> None:
-    for task in tasks:
-        if task.guessed_columns:
-            logger.info("%s: %s", task.name, guesses_in_words(task.guessed_columns))
 
 
 def _refuse_twins(names: Sequence[str], what: str) -> None:

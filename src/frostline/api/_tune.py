@@ -46,41 +46,29 @@ def tune(
         task: a Task, a file, preset name, hub id, DataFrame or Dataset, or None for the embedded default.
         plan: a Plan, or in words: 'full', '9,12,12', 'layers=2+5+9,head=12', 'freeze=8', a strategy, a JSON file.
         scores: measured layer scores, for strategies that need some; measured here if none are given.
-        recipe: rate, epochs, batch and so on, or a JSON file of them such as a run's recipe.json; None for what
-            suits the plan.
-        rates: learning rates to try, of which the best on validation is kept; 'paper' tries those of paper 1.
+        recipe: rate, epochs, batch and so on, or a JSON file such as a run's recipe.json; None for what suits the plan.
+        rates: learning rates to try, of which the best on validation is kept; 'paper' tries those of Xie et al. (2022).
         output: folder for the model, its card, metrics and predictions.
         overwrite: replace what an earlier run left in that folder.
-        resume: go on from where a killed run in that folder stopped.
+        resume: continue the interrupted run in that folder.
         cache: keep frozen states on disk.
         test: judge the result on the test rows too.
         new_layers: layers that were re-initialised, for `recipe.new_layer_rate`.
         checkpoint_every: steps between checkpoints; else one after each evaluation and every five minutes.
         progress: progress callback.
     """
-    given = to_recipe(recipe)
-    seed, threads = (given.seed, given.threads) if given else (0, None)
-    folder = None if output is None else Path(output)
-    if folder is None and resume:
-        raise OptionError("resume: give the output folder of the run to go on with")
+    given, folder = to_recipe(recipe), None if output is None else Path(output)
     if folder is not None:
         output_folder.check_output(folder, overwrite=overwrite, resume=resume)
-    if isinstance(plan, str):
-        check_words(plan)
-    task = to_task_or_sample(task, seed=seed)
-    encoder = to_encoder(encoder)
+    elif resume:
+        raise OptionError("resume: give the output folder of the run to continue")
+    check_words(plan)
+    seed, threads = (given.seed, given.threads) if given else (0, None)
+    task, encoder = to_task_or_sample(task, seed=seed), to_encoder(encoder)
     with use_threads(threads):
         chosen = plan if isinstance(plan, Plan) else read_plan(plan, encoder, task, scores=scores, seed=seed)
         how = given or Recipe(epochs=epochs_for(chosen))
-        tried = paper_rates(chosen, encoder.depth) if rates == "paper" else tuple(rates)
-        workshop = Workshop(
-            encoder,
-            task,
-            max_length=how.max_length,
-            dtype=how.cache_dtype,
-            keep=cache,
-            progress=progress,
-        )
+        workshop = Workshop.for_recipe(encoder, task, how, keep=cache, progress=progress)
         settings = Settings(
             folder=folder,
             checkpoints=None if folder is None else folder / output_folder.CHECKPOINTS,
@@ -91,8 +79,12 @@ def tune(
             checkpoint_every=checkpoint_every,
             progress=progress,
         )
+        tried = paper_rates(chosen, encoder.depth) if rates == "paper" else tuple(rates)
         tuned = execute(workshop, chosen, how, rates=tried, settings=settings)
-    if folder is not None:
-        save(tuned, folder)
-        shutil.rmtree(folder / output_folder.CHECKPOINTS, ignore_errors=True)
+    return tuned if folder is None else _saved(tuned, folder)
+
+
+def _saved(tuned: Tuned, folder: Path) -> Tuned:
+    save(tuned, folder)
+    shutil.rmtree(folder / output_folder.CHECKPOINTS, ignore_errors=True)
     return tuned

@@ -59,9 +59,11 @@ def read_plan(
     return parse_plan(text, encoder.depth)
 
 
-def check_words(text: str) -> None:
+def check_words(plan: Plan | str) -> None:
     """Refuse words that stand for no plan of any encoder, before data and encoder are read."""
-    text = text.strip()
+    if isinstance(plan, Plan):
+        return
+    text = plan.strip()
     name, _, _ = text.partition(":")
     if text.endswith((".json", "}")):
         _from_json(text)

@@ -92,14 +92,7 @@ class Inputs:
 
     def workshop(self, progress: Progress = silent) -> Workshop:
         """Return the encoder and the task with what is computed once for all trials."""
-        return Workshop(
-            self.encoder,
-            self.task,
-            max_length=self.recipe.max_length,
-            dtype=self.recipe.cache_dtype,
-            keep=self.cache,
-            progress=progress,
-        )
+        return Workshop.for_recipe(self.encoder, self.task, self.recipe, keep=self.cache, progress=progress)
 
     def costs(self, workshop: Workshop) -> Costs:
         """Return what plans cost, without this machine's speed; refuse limits that no plan can keep."""

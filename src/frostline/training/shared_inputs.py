@@ -12,6 +12,7 @@ from frostline.encoders.encoder import Encoder
 from frostline.encoders.tokens import Tokens
 from frostline.kernels.batch_layout import Ints
 from frostline.progress import Progress, detailed, silent
+from frostline.records import Recipe
 from frostline.states.cache import open_together
 from frostline.states.frozen import DType, FrozenStates, StatesAt
 from frostline.tasks import Task
@@ -49,6 +50,14 @@ class Workshop:
         self._progress = progress
         self._tokens: dict[str, tuple[Tokens, Ints | None]] = {}
         self._states: dict[tuple[str, StatesAt], FrozenStates] = {}
+
+    @classmethod
+    def for_recipe(
+        cls, encoder: Encoder, task: Task, recipe: Recipe, *, keep: bool = True, progress: Progress = silent
+    ) -> Workshop:
+        """Return the workshop for trials with the length limit and the cache format of a recipe."""
+        length, dtype = recipe.max_length, recipe.cache_dtype
+        return cls(encoder, task, max_length=length, dtype=dtype, keep=keep, progress=progress)
 
     def tokens(self, split: str) -> tuple[Tokens, Ints | None]:
         """The tokens of a split's texts, and where each question's choices start."""

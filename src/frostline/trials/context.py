@@ -92,12 +92,10 @@ class Context:
         """Return what trials on this encoder, after this surgery, and this task share."""
         key = _workshop_key(spec)
         if key not in self._workshops:
-            recipe = spec.recipe
-            self._workshops[key] = Workshop(
-                operate(self.encoder(spec.encoder.revision), spec.surgery, seed=recipe.seed),
+            self._workshops[key] = Workshop.for_recipe(
+                operate(self.encoder(spec.encoder.revision), spec.surgery, seed=spec.recipe.seed),
                 self.task(spec),
-                max_length=recipe.max_length,
-                dtype=recipe.cache_dtype,
+                spec.recipe,
                 keep=self.materials.cache,
                 progress=lambda step: self.progress(step),  # whoever listens at that time
             )

@@ -64,16 +64,12 @@ def scatter(
     import altair as alt
 
     across = alt.Scale(type="log", nice=False, padding=14) if log else alt.Scale(zero=False, padding=14)
-    base = alt.Chart().encode(
-        x=alt.X(f"{x}:Q", title=x_title, scale=across),
-        y=alt.Y(f"{y}:Q", title=y_title, scale=alt.Scale(zero=False, padding=10)),
-    )
+    height = alt.Y(f"{y}:Q", title=y_title, scale=alt.Scale(zero=False, padding=10))
+    base = alt.Chart().encode(x=alt.X(f"{x}:Q", title=x_title, scale=across), y=height)
     hue, parts = colour_of(rows, colour, colour_title, colours), []
     if joined is not None:
-        front = base.transform_filter(f"datum.{joined}").mark_line(
-            color=GREY, strokeDash=[5, 4], interpolate="step-after"
-        )
-        parts.append(front)
+        front = base.transform_filter(f"datum.{joined}")
+        parts.append(front.mark_line(color=GREY, strokeDash=[5, 4], interpolate="step-after"))
     if interval is not None:
         low, high = interval
         parts.append(base.mark_rule(opacity=0.5).encode(y=alt.Y(f"{low}:Q", title=y_title), y2=alt.Y2(high), **hue))
