@@ -43,12 +43,12 @@ test-browser: $(STAMP) embedded ## Run the tests of reports in a real browser (f
 	$(BIN)/python -m pytest -m browser
 
 docs: $(STAMP) ## Write the parts of the docs that are made from the code
-	$(BIN)/python -m frostline.report.studies_page docs/studies.md
+	$(BIN)/python docs/generate.py
 
 docs-figures: $(STAMP) embedded ## Draw an example of each study for the docs, from those that test-studies left; runs the others
 	@for name in $$($(BIN)/frostline study --list --json | $(BIN)/python -c 'import json, sys; print(*(one["name"] for one in json.load(sys.stdin)["studies"]))'); do \
 	  $(BIN)/frostline study $$name --quick --output build/studies/$$name || exit 1; done
-	$(BIN)/python -m frostline.report.studies_page docs/studies.md build/studies
+	$(BIN)/python docs/generate.py --figures build/studies
 
 check: $(STAMP) ## Lint, check the format, the types and the direction of imports
 	$(BIN)/ruff check .

@@ -1,42 +1,45 @@
-"""What the README promises is what the registries hold."""
+"""What the README and the docs promise is what the registries hold."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from docs import generate
 
-from frostline.encoders.families import FAMILIES
-from frostline.plans.methods import METHODS
 from frostline.plans.strategies import STRATEGIES
-from frostline.report.studies_page import MARK, studies_markdown
 from frostline.studies import STUDIES
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
-def test_the_readme_lists_every_family_with_its_examples():
-    readme = (ROOT / "README.md").read_text()
-    for _, family in FAMILIES.items():
-        assert f"| {family.title} | {family.examples} |" in readme
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_generated_tables_are_what_the_registries_say(page):
+    assert generate.filled(page.read_text()) == page.read_text(), "run `make docs`"
 
 
-def test_the_page_on_tuning_lists_every_strategy_and_method():
+@pytest.mark.parametrize("part", generate.PARTS)
+def test_every_generated_table_stands_on_some_page(part):
+    assert any(f"<!-- generated: {part} -->" in page.read_text() for page in generate.PAGES)
+
+
+def test_a_plug_in_that_is_missing_on_a_page_is_put_there(monkeypatch):
     page = (ROOT / "docs" / "tune.md").read_text()
-    for name, strategy in STRATEGIES.items():
-        options = ", ".join(f"`{option}`" for option in strategy.defaults) or "none"
-        assert f"| `{name}` | {options} | {strategy.summary} |" in page
-    for name, method in METHODS.items():
-        options = ", ".join(f"`{option}`" for option in method.defaults) or "none"
-        kind = "stock" if method.is_stock else "Frostline only"
-        assert f"| `{name}` | {options} | {method.learning_rate:g} | {kind} | {method.summary} |" in page
+    monkeypatch.setattr(STRATEGIES, "_entries", dict(STRATEGIES.items()))
+    STRATEGIES.add("another", replace(STRATEGIES["top-k"], name="another", summary="Tune others."))
+    assert generate.filled(page) != page
+    assert "| `another` | `k` | Tune others. |" in generate.filled(page)
 
 
-def test_the_page_on_studies_is_what_the_registry_says():
-    page = (ROOT / "docs" / "studies.md").read_text()
-    assert page.partition(MARK)[2].strip() == studies_markdown(ROOT / "docs").strip(), "run `make docs`"
+def test_only_what_is_marked_is_replaced():
+    page = "before\n<!-- generated: families -->\nold\n<!-- end -->\nbetween\n<!-- end -->\nafter\n"
+    found = generate.filled(page)
+    assert found.startswith("before\n<!-- generated: families -->\n\n| encoder family | for example |\n|---|---|\n")
+    assert found.endswith("|\n\n<!-- end -->\nbetween\n<!-- end -->\nafter\n") and "old" not in found
+    assert generate.filled(found) == found
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -73,6 +73,11 @@ def test_a_strategy_follows_its_packages_own_score(used):
     assert (plan["layers"], plan["head"], plan["because"]) == ([best], best, f"layer {best} is the loudest")
 
 
+def test_a_strategy_and_a_method_take_part_in_a_race(used):
+    origins = {source.split(":")[0] for proposal in used["planned"]["proposals"] for source in proposal["sources"]}
+    assert {"loudest", "queries", "top-k"} <= origins
+
+
 def test_a_method_trains_what_it_says(used):
     plan, width = used["by method"]["plan"], 32
     assert (plan["method"], plan["options"]) == ("queries", {"keys": True})

@@ -55,6 +55,7 @@ def main(folder: Path) -> dict[str, Any]:
         "encoders": output_of("encoders"),
         "studies": output_of("study", "--list"),
         "measured": output_of("measure", *on_bert, "--scores", "loudness"),
+        "planned": output_of("plan", *on_bert, "--epochs", "1", "--best"),
         "by strategy": output_of("tune", *on_bert, *brief, "--plan", "loudest:keep_top=no"),
         "by method": output_of("tune", *on_bert, *brief, "--plan", "2,2,2", "--method", "queries:keys=yes"),
     }

@@ -18,6 +18,7 @@ from tests.studies.made_up import MadeUp, wave
 from tests.studies.study_tools import run_quickly, save_tiny, spearman_of_all_orders
 
 from frostline.scoring.measurement import measure_layers
+from frostline.scoring.scores import LAYER_SCORES
 from frostline.studies import STUDIES
 
 _ARMS = "full+top-1+top-2+down-1+down-2+up+middle-1+random-1"
@@ -62,7 +63,7 @@ def with_made_up_probes(encoder, task, *given, **more):
     found = measure_layers(encoder, task, *given, **more)
     scores = {
         name: replace(score, values=tuple(wave(len(task.train), layer) for layer in range(encoder.depth + 1)))
-        if name.startswith("probe")
+        if LAYER_SCORES[name].is_probe
         else score
         for name, score in found.scores.items()
     }
