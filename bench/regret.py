@@ -41,9 +41,10 @@ from frostline.costs.cost import Costs
 from frostline.costs.workload import workload
 from frostline.encoders.loading import load_encoder
 from frostline.records import Plan, Recipe, TrialResult, TrialSpec
+from frostline.records.budget import Budget
 from frostline.scoring.measurement import measure
 from frostline.search.decision import decide
-from frostline.search.limits import Budget, bargains
+from frostline.search.limits import bargains
 from frostline.search.planning import measure_for_plans
 from frostline.search.proposals import propose
 from frostline.search.successive_halving import make_rungs, race, trial_of

@@ -34,16 +34,16 @@ if TYPE_CHECKING:
     from frostline.records import LayerScores as LayerScores
     from frostline.records import Plan as Plan
     from frostline.records import Recipe as Recipe
+    from frostline.records.budget import Budget as Budget
     from frostline.records.compute import Compute as Compute
     from frostline.report import write_report as write_report
-    from frostline.search.limits import Budget as Budget
     from frostline.tasks import Task as Task
     from frostline.tasks import load_task as load_task
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Budget": "search.limits",
+    "Budget": "records.budget",
     "Compute": "records.compute",
     "Encoder": "encoders.encoder",
     "FrostlineClassifier": "api._estimators",

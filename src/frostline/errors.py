@@ -5,6 +5,7 @@
     |   +-- OptionError             2   an argument or flag that cannot be used as given
     |   +-- DataError               2   a file, row or column that cannot be read as a task
     |   +-- EncoderError            2   a model folder or hub id that cannot be used as an encoder
+    |   +-- RecordError             2   a file or value that is not the record it should be
     |   +-- FetchError              2   something that has to be downloaded and cannot be reached
     |   +-- MeasureError            2   a task and an encoder that give no meaningful layer score
     |   +-- TuneError               2   training that went astray: a loss that is not finite
@@ -44,6 +45,10 @@ class DataError(UserError):
 
 class EncoderError(UserError):
     """A model folder or hub id that cannot be used as an encoder."""
+
+
+class RecordError(UserError):
+    """A file or value that is not the record it should be; the message begins with the path of the field."""
 
 
 class FetchError(UserError):

@@ -49,7 +49,9 @@ def planned(model, rows):
 def known(planned, monkeypatch):
     """Measured, timed and counted already; limits are applied anew."""
     plans, _ = planned
-    monkeypatch.setattr(planning, "measure_for_plans", lambda *given, **options: plans.scores)
+    monkeypatch.setattr(
+        planning, "measure_for_plans", lambda *given, **options: plans
+    )  # of which the encoder and the task are read
     monkeypatch.setattr(planning, "calibrate", lambda *given, **more: None)
     monkeypatch.setattr(planning, "propose", lambda *given, **options: (list(plans.proposals), list(plans.notes)))
     return plans

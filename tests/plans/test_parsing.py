@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from tests.records.made_up import measured_encoder, measured_task
 from tests.tiny import tiny_encoder
 
 from frostline.errors import OptionError
@@ -22,8 +23,8 @@ def measured(variability, fisher=None, depth=None):
     if fisher is not None:
         scores["fisher"] = LayerScore(name="fisher", better="high", values=tuple(fisher))
     return LayerScores(
-        encoder={"name": "x", "layers": depth or len(variability) - 1},
-        task={"name": "y"},
+        encoder=measured_encoder(depth or len(variability) - 1),
+        task=measured_task(),
         pooling="mean",
         rows="train",
         examples=100,

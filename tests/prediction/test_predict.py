@@ -79,15 +79,15 @@ def test_predictions_are_those_of_the_run(run, folder):
 )
 def test_a_file_needs_a_text_column_and_no_labels(run, folder, name, lines, rows):
     found = frostline.predict(folder / "run", csv(folder, name, lines))
-    assert [row["text"] for row in found.rows] == ["ice", "sun"]
-    assert [row["row"] for row in found.rows] == rows
+    assert [row.text for row in found.rows] == ["ice", "sun"]
+    assert [row.row for row in found.rows] == rows
     assert found.labels == frostline.predict(folder / "run", ["ice", "sun"]).labels
 
 
 def test_a_frame_is_read_like_a_file(run, folder):
     frame = pd.DataFrame({"id": [1, 2], "body": ["ice", "sun"]})
     found = frostline.predict(folder / "run", frame)
-    assert [row["text"] for row in found.rows] == ["ice", "sun"]
+    assert [row.text for row in found.rows] == ["ice", "sun"]
     assert "text = 'body'" in found.notes[0]
 
 
@@ -193,7 +193,7 @@ def test_labels_in_another_order_or_case_are_the_same_labels(run, folder):
         frostline.evaluate(folder / "run", path, split="all")
     path = csv(folder, "order.csv", ["text,label", "sun,Warm", "ice,COLD", "hail,COLD"])
     rows = frostline.evaluate(folder / "run", path, split="all").rows
-    assert [row["label"] for row in rows] == ["warm", "cold", "cold"]
+    assert [row.label for row in rows] == ["warm", "cold", "cold"]
 
 
 def test_unseen_labels_are_named_with_the_known_ones(run, folder):

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from tests.records.made_up import measured_encoder, measured_task
 from tests.studies.test_figures import DRAWN, read_table
 
 from frostline.records import LayerScore, LayerScores, Plan, TrialResult
@@ -40,9 +41,7 @@ def some_scores(name: str = "letters") -> LayerScores:
     alone = LayerScore(name="fisher", better="high", values=(None, 0.1, 0.2, 0.9), summary="How much it matters.")
     matrix = tuple(tuple(1 - abs(one - other) / 10 for other in range(4)) for one in range(4))
     return LayerScores(
-        encoder={"name": "tiny", "revision": "abc", "family": "bert", "layers": 3, "width": 8},
-        task={"name": name, "fingerprint": "f00d", "kind": "classification", "labels": ["a", "b"],
-              "metric": "accuracy"},
+        encoder=measured_encoder(3), task=measured_task(name),
         pooling="mean", rows="train", examples=100, max_length=512, truncated=0, seed=0,
         scores={"variability": score, "fisher": alone}, similarity={"mean": matrix}, notes=("a note",),
     )  # fmt: skip

@@ -71,7 +71,7 @@ def test_values_equal_the_score_of_hugging_faces_own_states(folder, pooling):
 @pytest.mark.parametrize("name", CONFIGS)
 def test_every_family_can_be_measured(name, tmp_path):
     found = measure(save_tiny(tmp_path, name), make_task(40))
-    assert found.encoder["family"] == name
+    assert found.encoder.family == name
     assert len(found["variability"].values) == 5
     assert all(value is not None and value > 0 for value in found["variability"].values)
 
@@ -161,8 +161,8 @@ def test_too_few_examples_are_refused(folder):
 @pytest.mark.embedded
 def test_the_embedded_default_needs_no_arguments():
     found = measure(examples=300)
-    assert (found.encoder["name"], found.task["name"], found.depth) == ("all-MiniLM-L6-v2", "movies", 6)
-    assert found.task["labels"] == ["negative", "positive"]
+    assert (found.encoder.name, found.task.name, found.depth) == ("all-MiniLM-L6-v2", "movies", 6)
+    assert found.task.labels == ("negative", "positive")
     values = found["variability"].values
     assert all(value is not None for value in values)
     # Real weights on real texts: the upper half tells the classes apart better than the embeddings do.
@@ -183,7 +183,7 @@ def test_the_default_scores_come_with_intervals_similarity_and_agreement(folder)
     assert set(found.similarity) == {"first", "mean"}
     assert found.similarity["first"][0][0] is None  # the first token of the embeddings is constant
     assert found.similarity["mean"][2][2] == pytest.approx(1)
-    assert {one["score"] for one in found.agreement} == {"variability", "label_similarity", "change"}
+    assert {one.score for one in found.agreement} == {"variability", "label_similarity", "change"}
     assert found["variability"].smoothness is not None
 
 

@@ -15,8 +15,8 @@ from frostline.costs.timing import Speed
 from frostline.encoders.loading import quiet_transformers
 from frostline.records import Plan
 from frostline.records.cost import Cost
+from frostline.records.proposal import Proposal
 from frostline.search import planning
-from frostline.search.proposals import Proposal
 
 DEPTH = 2
 SPEED = Speed(step=1e-3, layer=1e-3, flop=1e-10, update=1e-9, forward_flop=1e-10, factor=1.25)

@@ -9,10 +9,10 @@ import pytest
 from tests.search.race_tools import made_up_proposal
 
 from frostline.records import EncoderRef, Plan, Recipe, TaskRef, TrialResult, TrialSpec
+from frostline.records.budget import Budget
+from frostline.records.difference import Difference
 from frostline.search.decision import as_json, decide, given_up
-from frostline.search.limits import Budget
 from frostline.search.successive_halving import Entry, Race, Rung
-from frostline.stats.intervals import Difference
 from frostline.tasks import Split, Task
 from frostline.tasks.metrics import METRICS
 

@@ -10,9 +10,10 @@ import pytest
 
 from frostline.errors import OptionError
 from frostline.records import Plan
+from frostline.records.budget import GOALS, Budget
 from frostline.records.cost import Cost
-from frostline.search.limits import GOALS, Budget, bargains, fitting_time, race_seconds, within
-from frostline.search.proposals import Proposal
+from frostline.records.proposal import Proposal
+from frostline.search.limits import bargains, fitting_time, race_seconds, within
 
 FLAGS = {
     "--minutes": "minutes",

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
+from tests.records.made_up import measured_encoder, measured_task
 from tests.tiny import CONFIGS, DEPTH
 from tests.training.tuning_tools import many_tokens
 
@@ -30,8 +31,8 @@ def measured(*, variability=VARIABILITY, fisher=FISHER, probe=RISING, depth=DEPT
     """A measurement with made-up values for layers 0..L; None leaves a score out."""
     made = [("variability", "low", variability), ("fisher", "high", fisher), (PROBE, "high", probe)]
     return LayerScores(
-        encoder={"name": "x", "layers": depth},
-        task={"name": "y"},
+        encoder=measured_encoder(depth),
+        task=measured_task(),
         pooling="mean",
         rows="train",
         examples=100,

@@ -14,9 +14,9 @@ from frostline.api import _run as api_run
 from frostline.encoders.encoder import Encoder
 from frostline.errors import DataError, MeasureError, OptionError
 from frostline.records import LayerScores, Plan, Recipe
+from frostline.records.budget import Budget
 from frostline.search import planning
 from frostline.search import run as running
-from frostline.search.limits import Budget
 from frostline.stats.intervals import compare
 from frostline.tasks import load_task
 from frostline.trials import run_trial as trials

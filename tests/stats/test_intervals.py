@@ -8,8 +8,8 @@ import random
 import numpy as np
 import pytest
 
+from frostline.records.difference import Difference
 from frostline.stats.intervals import (
-    Difference,
     compare,
     compare_means,
     correlate,

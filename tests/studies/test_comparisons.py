@@ -6,7 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from frostline.stats.intervals import Difference, summarise
+from frostline.records.difference import Difference
+from frostline.stats.intervals import summarise
 from frostline.studies._comparisons import both_intervals, correct
 from frostline.studies._tables import best_constant, constant_quality, is_informative
 

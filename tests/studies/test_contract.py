@@ -8,6 +8,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from tests.records.made_up import measured_encoder, measured_task
 from tests.search.race_tools import write_rows
 from tests.studies.study_tools import Nothing, run_quickly, save_tiny, study_with
 
@@ -153,7 +154,7 @@ def made_up_scores(encoder, task, names, *, pooling="mean"):
     """Layer scores of which the last layer's are the best."""
     values = tuple(float(layer) for layer in range(encoder.depth + 1))
     return LayerScores(
-        encoder={"name": encoder.name, "layers": encoder.depth}, task={"name": task.name}, pooling=pooling,
+        encoder=measured_encoder(encoder.depth), task=measured_task(task.name), pooling=pooling,
         rows="train", examples=96, max_length=512, truncated=0, seed=0,
         scores={name: LayerScore(name=name, better="high", values=values, summary="made up") for name in names},
     )  # fmt: skip

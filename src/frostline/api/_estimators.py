@@ -102,7 +102,7 @@ class _Tuning(BaseEstimator):  # type: ignore[misc]
             "learning_rate", "epochs", "batch", "weight_decay", "warmup", "dropout", "head", "max_length", "patience",
             "threads", "seed",
         )  # fmt: skip
-        return Recipe.from_json({name: getattr(self, name) for name in named})
+        return Recipe(**{name: getattr(self, name) for name in named})
 
     def _tune(self, rows: Split, kind: Any, names: tuple[str, ...]) -> None:
         from frostline.api._tune import tune

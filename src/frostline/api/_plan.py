@@ -12,8 +12,9 @@ from frostline.api._arguments import to_encoder, to_recipe, to_task_or_sample
 from frostline.encoders.encoder import Encoder
 from frostline.progress import Progress, silent
 from frostline.records import Recipe
-from frostline.search.limits import Budget
-from frostline.search.planning import Inputs, Plans, make_plans
+from frostline.records.budget import Budget
+from frostline.records.plans import Plans
+from frostline.search.planning import Inputs, make_plans
 from frostline.tasks import Task
 from frostline.training.execution import use_threads
 

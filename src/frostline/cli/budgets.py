@@ -11,7 +11,7 @@ import typer
 from frostline.errors import OptionError
 
 if TYPE_CHECKING:
-    from frostline.search.limits import Budget, Goal
+    from frostline.records.budget import Budget, Goal
 
 _UNITS = {"": 1, "k": 1e3, "m": 1e6, "b": 1e9}
 # A comma only before three digits: elsewhere it is another country's point, and 1,5M would be read as 15M.
@@ -61,7 +61,7 @@ class BudgetOptions:
         Args:
             margin: points of the metric that a cheaper plan may cost.
         """
-        from frostline.search.limits import Budget
+        from frostline.records.budget import Budget
 
         goals = {"smallest": self.smallest, "fastest": self.fastest, "best": self.best}
         chosen = [name for name, wanted in goals.items() if wanted]

@@ -12,7 +12,7 @@ from frostline.cli import groups, options, screen
 from frostline.errors import OptionError
 
 if TYPE_CHECKING:
-    from frostline.prediction.predict import Evaluation
+    from frostline.records.prediction import Evaluation
 
 
 class SplitChoice(StrEnum):
@@ -58,13 +58,13 @@ def command(
     if as_json:
         screen.print_json(found.to_json())
     else:
-        _show(found)
+        _show(found.record)
 
 
 def _show(found: Evaluation) -> None:
     console = screen.out()
     names = list(found.metrics)
-    line = [found.split, f"{len(found.rows):,}", *(f"{value:.4f}" for value in found.metrics.values())]
+    line = [found.split, f"{found.rows:,}", *(f"{value:.4f}" for value in found.metrics.values())]
     console.print(f"{found.model} on {found.task}\n", markup=False, soft_wrap=True)
     console.print(screen.table(["rows", "count", *names], [line], right=["count", *names]))
     for note in found.notes:

@@ -147,13 +147,13 @@ _POOLED = {
 def _show(found: LayerScores) -> None:
     console = screen.out()
     encoder, task = found.encoder, found.task
-    title = f"{encoder['name']} ({encoder['family']}, {found.depth} layers) on {task['name']}"
+    title = f"{encoder.name} ({encoder.family}, {found.depth} layers) on {task.name}"
     console.print(title, style="bold", markup=False)
     asked = {
-        "classification": f", classes {', '.join(task['labels'])}",
+        "classification": f", classes {', '.join(task.labels)}",
         "multiple choice": " (a question with one of its choices, right or wrong)",
         "regression": "",
-    }[task["kind"]]
+    }[task.kind]
     console.print(f"{found.examples:,} {found.rows} texts{asked}; {_POOLED[found.pooling]}\n", markup=False)
     headers = [f"{name} ({score.better})" for name, score in found.scores.items()]
     lines = [
@@ -166,8 +166,8 @@ def _show(found: LayerScores) -> None:
         console.print(_finding(score))
     for one in found.agreement:
         console.print(
-            f"{one['score']} and {one['probe']} over {one['layers']} layers: "
-            f"Pearson {one['pearson']:+.2f}, Spearman {one['spearman']:+.2f}"
+            f"{one.score} and {one.probe} over {one.layers} layers: "
+            f"Pearson {one.pearson:+.2f}, Spearman {one.spearman:+.2f}"
         )
     for note in found.notes:
         console.print(f"note: {note}", style="dim", markup=False)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from frostline.cli import budgets, groups, options, screen
 
 if TYPE_CHECKING:
-    from frostline.search.planning import Plans
+    from frostline.records.plans import Plans
 
 
 def command(

@@ -61,23 +61,26 @@ def command(
         with output.open("w", encoding="utf-8", newline="") as stream:
             (_write_lines if output.suffix == ".jsonl" else _write_csv)(found, stream)
     if as_json:
-        screen.print_json({"kind": "predictions", "labels": list(found.label_names), "rows": list(found.rows)})
+        screen.print_json(
+            {"kind": "predictions", "labels": list(found.label_names), "rows": [row.to_json() for row in found.rows]}
+        )
     elif output is None:
         _write_csv(found, sys.stdout)
 
 
 def _write_lines(found: Predictions, stream: TextIO) -> None:
     for row in found.rows:
-        stream.write(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
+        stream.write(json.dumps(row.to_json(), ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def _write_csv(found: Predictions, stream: TextIO) -> None:
     """One line per text, with a column for the probability of every label."""
-    names = list(dict.fromkeys(name for row in found.rows for name in row["probabilities"] or ()))
-    inputs = [name for name in found.rows[0] if name not in ("prediction", "probabilities")]
+    rows = [row.to_json() for row in found.rows]
+    names = list(dict.fromkeys(name for row in found.rows for name in row.probabilities or ()))
+    inputs = [name for name in rows[0] if name not in ("prediction", "probabilities")]
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow([*inputs, "prediction", *(f"probability_{name}" for name in names)])
-    for row in found.rows:
+    for row in rows:
         shares = row["probabilities"] or {}
         writer.writerow(
             [*(_cell(row, name) for name in inputs), row["prediction"], *(_share(shares.get(n)) for n in names)]

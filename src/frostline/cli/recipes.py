@@ -49,4 +49,4 @@ class RecipeOptions:
         """
         from frostline.records import Recipe
 
-        return Recipe.from_json({**asdict(self), "threads": threads})
+        return Recipe(**{**asdict(self), "threads": threads})

@@ -133,7 +133,7 @@ def _show(found: Run) -> None:
 
     console = screen.out()
     encoder, task = found.scores.encoder, found.scores.task
-    console.print(f"{encoder['name']} ({encoder['layers']} layers) on {task['name']}", style="bold", markup=False)
+    console.print(f"{encoder.name} ({encoder.layers} layers) on {task.name}", style="bold", markup=False)
     before = sum(len(rung) for rung in found.race.rungs[:-1])
     console.print(
         f"{counted(len(found.proposals), 'plan')} raced; {counted(before, 'shorter trial')} led to these complete "

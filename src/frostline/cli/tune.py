@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from frostline.cli import groups, options, recipes, screen
-from frostline.errors import Interrupted, OptionError
+from frostline.errors import Interrupted, OptionError, RecordError
 from frostline.options import in_words
 
 if TYPE_CHECKING:
@@ -123,8 +123,8 @@ def _plan(
     from frostline.plans.parsing import read_plan
     from frostline.scoring.measurement import MeasureOptions, measure_layers
 
-    if scores is not None and scores.encoder.get("revision") != encoder.revision:
-        raise OptionError(f"--scores: were measured on {scores.encoder.get('name')}, not on {encoder.name}")
+    if scores is not None and scores.encoder.revision != encoder.revision:
+        raise OptionError(f"--scores: were measured on {scores.encoder.name}, not on {encoder.name}")
     return read_plan(
         words,
         encoder,
@@ -157,20 +157,17 @@ def _rates(words: str | None, learning_rate: float | None) -> tuple[float, ...] 
 
 
 def _read_scores(folder: Path) -> LayerScores:
-    from frostline.files.atomic import read_json
     from frostline.records import LayerScores
 
     path = folder / "scores.json" if folder.is_dir() else folder
     try:
-        return LayerScores.from_json(read_json(path))
+        return LayerScores.from_file(path)
     except OSError as error:
         raise OptionError(
             f"--scores {folder}: {error.strerror}; give a folder from `frostline measure --save`"
         ) from None
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise OptionError(
-            f"--scores {path}: is no measurement; give a folder from `frostline measure --save`"
-        ) from None
+    except RecordError as error:
+        raise OptionError(f"--scores {error}; give a folder from `frostline measure --save`") from None
 
 
 def _list(*, plans: bool, methods: bool, as_json: bool) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from frostline.errors import OptionError, did_you_mean
+from frostline.errors import OptionError, RecordError, did_you_mean
 from frostline.options import parse_options
 from frostline.plans.methods import METHODS
 from frostline.plans.strategies import STRATEGIES
@@ -126,16 +125,11 @@ def _options_of(text: str) -> dict[str, str]:
 def _from_json(text: str) -> Plan:
     try:
         content = text if text.endswith("}") else Path(text).read_text(encoding="utf-8")
-        data: Mapping[str, Any] = json.loads(content)
-        known = Plan.__dataclass_fields__
-        unknown = [name for name in data if name not in known]
-        if unknown:
-            raise OptionError(f"plan {text}: unknown {unknown[0]!r}; known: {', '.join(known)}")
-        return Plan.from_json(data)
+        return Plan.from_text(content)
     except OSError as error:
         raise OptionError(f"plan {text}: {error.strerror}; write it {_FORMS}") from None
-    except (ValueError, TypeError, KeyError, AttributeError):
-        raise OptionError(f'plan {text}: is not a plan in JSON, such as {{"layers": [11, 12], "head": 12}}') from None
+    except (RecordError, UnicodeDecodeError) as error:
+        raise OptionError(f'plan {text}: {error}; write a plan such as {{"layers": [11, 12], "head": 12}}') from None
 
 
 def _measuring(encoder: Encoder, task: Task | None, text: str, seed: int) -> Callable[[tuple[str, ...]], LayerScores]:
@@ -156,9 +150,9 @@ def _check_scores(scores: LayerScores, encoder: Encoder, task: Task | None, text
         raise OptionError(
             f"plan {text!r}: the scores are of {scores.depth} layers, but {encoder.name} has {encoder.depth}"
         )
-    if task is not None and scores.task.get("fingerprint") != task.fingerprint:
+    if task is not None and scores.task.fingerprint != task.fingerprint:
         raise OptionError(
-            f"plan {text!r}: the scores were measured on other rows (of {scores.task.get('name')}) than those of "
+            f"plan {text!r}: the scores were measured on other rows (of {scores.task.name}) than those of "
             f"{task.name}; measure again with the same data and seed, or leave the scores out"
         )
 

@@ -22,7 +22,7 @@ from frostline.plans.methods import METHODS
 from frostline.prediction.loading import MODEL, OWN_FILE, OWN_WEIGHTS
 from frostline.prediction.loading import load_tuned as load_tuned
 from frostline.prediction.model_card import write_card
-from frostline.prediction.rows import in_words
+from frostline.prediction.rows import predicted_rows
 from frostline.records import FORMAT_VERSION
 from frostline.training.model import Tunable
 from frostline.training.stock import check_base, is_stock
@@ -190,9 +190,9 @@ def _fitting_tokenizer(tuned: Tuned, model: Model) -> Any:
 
 def _predictions(tuned: Tuned) -> Iterable[dict[str, Any]]:
     for name, outputs in tuned.outputs.items():
-        split = tuned.task.splits[name]
-        for record in in_words(outputs, split, tuned.task.kind, tuned.task.label_names, with_labels=True):
-            yield {"split": name, **record}
+        split, task = tuned.task.splits[name], tuned.task
+        for row in predicted_rows(outputs, split, task.kind, task.label_names, with_labels=True, name=name):
+            yield row.to_json()
 
 
 def _write_lines(path: Path, records: Iterable[Mapping[str, Any]]) -> None:

@@ -12,8 +12,9 @@ import torch
 from frostline.encoders.encoder import Encoder
 from frostline.errors import DataError, OptionError, did_you_mean
 from frostline.prediction.loading import Predictor, load_tuned
-from frostline.prediction.rows import in_words
+from frostline.prediction.rows import predicted_rows
 from frostline.progress import Progress, silent
+from frostline.records.prediction import Evaluation, PredictedRow
 from frostline.tasks import Split, Task, find_preset, load_task
 from frostline.tasks.raw_table import listed, show
 from frostline.tasks.unlabelled import read_unlabelled
@@ -27,57 +28,51 @@ class Predictions:
     """What a model says of texts.
 
     Args:
-        rows: one record per text: row, text, prediction, probabilities by label (None for regression).
+        rows: one per text.
         label_names: of the model; empty for regression.
         notes: what was guessed about the data, a sentence each.
     """
 
-    rows: tuple[Mapping[str, Any], ...]
+    rows: tuple[PredictedRow, ...]
     label_names: tuple[str, ...]
     notes: tuple[str, ...] = ()
 
     @property
     def labels(self) -> list[Any]:
         """The prediction for every text: a label's name, the position of a choice, or a number."""
-        return [row["prediction"] for row in self.rows]
+        return [row.prediction for row in self.rows]
 
     @property
-    def probabilities(self) -> list[dict[str, float]] | None:
+    def probabilities(self) -> list[Mapping[str, float]] | None:
         """The probability of every label for every text, or None for regression."""
-        return [row["probabilities"] for row in self.rows] if self.label_names else None
+        return [row.probabilities or {} for row in self.rows] if self.label_names else None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evaluation:
-    """How good a model is on labelled rows.
+class Evaluated:
+    """How good a model is on labelled rows, and what it says of each.
 
     Args:
-        metrics: by name; the first one decides.
-        model: the folder.
-        task: its name.
-        split: which rows.
-        rows: one record per row, as in `predictions.jsonl`.
-        notes: what was guessed or assumed, a sentence each.
+        record: what is written: the metrics and what they are of.
+        rows: one per row, as in `predictions.jsonl`.
     """
 
-    metrics: Mapping[str, float]
-    model: str
-    task: str
-    split: str
-    rows: tuple[Mapping[str, Any], ...]
-    notes: tuple[str, ...] = ()
+    record: Evaluation
+    rows: tuple[PredictedRow, ...]
+
+    @property
+    def metrics(self) -> Mapping[str, float]:
+        """Task metrics by name; the first one decides."""
+        return self.record.metrics
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was guessed or assumed, a sentence each."""
+        return self.record.notes
 
     def to_json(self) -> dict[str, Any]:
-        """The evaluation as plain JSON values, without the rows."""
-        return {
-            "kind": "evaluation",
-            "model": self.model,
-            "task": self.task,
-            "split": self.split,
-            "rows": len(self.rows),
-            "metrics": dict(self.metrics),
-            "notes": list(self.notes),
-        }
+        """Return the evaluation as plain JSON values, without the rows."""
+        return self.record.to_json()
 
 
 def predict(
@@ -128,8 +123,9 @@ def answer(
         rows = replace(rows, pairs=None)  # a column that was taken for a second text
         notes = (*notes, f"the second text is not used: {model.name} was tuned on single texts")
     _check_pairs(model, rows)
-    said = in_words(model.outputs(rows, progress=progress), rows, model.kind, model.label_names, with_labels=False)
-    return Predictions(rows=tuple(said), label_names=model.label_names, notes=notes)
+    outputs = model.outputs(rows, progress=progress)
+    predicted = predicted_rows(outputs, rows, model.kind, model.label_names, with_labels=False)
+    return Predictions(rows=tuple(predicted), label_names=model.label_names, notes=notes)
 
 
 def evaluate(
@@ -139,7 +135,7 @@ def evaluate(
     split: str = "test",
     encoder: Encoder | str | Path | None = None,
     progress: Progress = silent,
-) -> Evaluation:
+) -> Evaluated:
     """How good a tuned model is on labelled rows, by the task's metrics.
 
     Args:
@@ -158,14 +154,17 @@ def evaluate(
     _check_pairs(model, rows)
     notes += _carved(model, task, rows, split)
     outputs = model.outputs(rows, progress=progress)
-    said = in_words(outputs, rows, model.kind, model.label_names, with_labels=True)
-    return Evaluation(
-        metrics=judge(outputs, torch.tensor(rows.labels), task.metrics, model.kind),
+    record = Evaluation(
         model=model.name,
         task=task.name,
         split=split,
-        rows=tuple(said),
+        rows=len(rows),
+        metrics=judge(outputs, torch.tensor(rows.labels), task.metrics, model.kind),
         notes=(*task.notes, *notes),
+    )
+    return Evaluated(
+        record=record,
+        rows=tuple(predicted_rows(outputs, rows, model.kind, model.label_names, with_labels=True)),
     )
 
 

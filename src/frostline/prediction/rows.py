@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from torch import Tensor
 
+from frostline.records.prediction import PredictedRow
 from frostline.tasks import Split
 
 
-def in_words(
-    outputs: Tensor, split: Split, kind: str, label_names: Sequence[str], *, with_labels: bool
-) -> Iterator[dict[str, Any]]:
-    """One record per row: its number, text, label, prediction and probabilities; the lines of `predictions.jsonl`.
+def predicted_rows(
+    outputs: Tensor, split: Split, kind: str, label_names: Sequence[str], *, with_labels: bool, name: str | None = None
+) -> Iterator[PredictedRow]:
+    """Yield what a model says of every row: the lines of `predictions.jsonl`.
 
     Args:
         outputs: (rows, outputs), logits or values.
@@ -21,24 +21,28 @@ def in_words(
         kind: of task.
         label_names: by class number; by position for multiple choice.
         with_labels: whether the rows' labels mean something.
+        name: of the split, where it is one.
     """
-    for place, said in enumerate(outputs):
-        record: dict[str, Any] = {"row": split.rows[place], "text": split.texts[place]}
-        if split.pairs is not None:
-            record["text_pair"] = split.pairs[place]
-        if split.choices is not None:
-            record["choices"] = list(split.choices[place])
-        names = label_names if split.choices is None else _positions(len(split.choices[place]), label_names)
-        if with_labels:
-            label = split.labels[place]
-            record["label"] = label if kind == "regression" else names[int(label)]
-        if kind == "regression":
-            record |= {"prediction": float(said[0]), "probabilities": None}
-        else:
-            shares = said[: len(names)].double().softmax(-1).tolist()
-            best = max(range(len(names)), key=shares.__getitem__)
-            record |= {"prediction": names[best], "probabilities": dict(zip(names, shares, strict=True))}
-        yield record
+    for place, values in enumerate(outputs):
+        choices = None if split.choices is None else split.choices[place]
+        names = label_names if choices is None else _positions(len(choices), label_names)
+        label = split.labels[place]
+        prediction: str | float = float(values[0])
+        probabilities = None
+        if kind != "regression":
+            shares = values[: len(names)].double().softmax(-1).tolist()
+            prediction = names[max(range(len(names)), key=shares.__getitem__)]
+            probabilities = dict(zip(names, shares, strict=True))
+        yield PredictedRow(
+            split=name,
+            row=split.rows[place],
+            text=split.texts[place],
+            text_pair=None if split.pairs is None else split.pairs[place],
+            choices=choices,
+            label=None if not with_labels else label if kind == "regression" else names[int(label)],
+            prediction=prediction,
+            probabilities=probabilities,
+        )
 
 
 def _positions(count: int, known: Sequence[str]) -> list[str]:

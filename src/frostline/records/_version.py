@@ -1,3 +1,5 @@
 """The version of everything that Frostline writes."""
 
-FORMAT_VERSION = 1
+from typing import Final, Literal
+
+FORMAT_VERSION: Final[Literal[1]] = 1

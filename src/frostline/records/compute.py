@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from frostline.errors import OptionError
+from frostline.records._json import Number, Record
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compute:
+class Compute(Record):
     """Where trials run; the results do not depend on it.
 
     Args:
@@ -21,8 +22,8 @@ class Compute:
 
     workers: int = 1
     on: str | None = None
-    cpus_per_trial: float = 1
-    gpus_per_trial: float = 0
+    cpus_per_trial: Number = 1
+    gpus_per_trial: Number = 0
     device: str = "cpu"
 
     def __post_init__(self) -> None:

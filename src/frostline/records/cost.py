@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+
+from frostline.records._json import Record
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cost:
+class Cost(Record):
     """What a plan costs.
 
     Args:
@@ -62,7 +63,3 @@ class Cost:
     def size(self) -> int:
         """Numbers that a prediction needs: of a model that is no stock one, the encoder's own too."""
         return self.stored if self.stock else self.total
-
-    def to_json(self) -> dict[str, Any]:
-        """The cost as plain JSON values."""
-        return asdict(self)

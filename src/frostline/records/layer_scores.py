@@ -3,81 +3,145 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any, Literal
 
 from frostline.errors import OptionError
-from frostline.records._plain import plain
+from frostline.records._json import Record
 from frostline.records._version import FORMAT_VERSION
 from frostline.records.display import Displayed
+from frostline.records.references import MeasuredEncoder, MeasuredTask
 
 
 @dataclass(frozen=True, kw_only=True)
-class LayerScore:
-    """One layer score over layers 0..L, with its uncertainty; None stands wherever something is undefined."""
+class Smoothness(Record):
+    """How much a score jumps from layer to layer; a trustworthy curve is smooth. (Paper 1, section 4.4.)
+
+    Args:
+        zeta: sum of squared second differences of the normalised values of layers 1..L.
+        per_layer: the same over L - 2, for comparing encoders of different depth.
+    """
+
+    zeta: float
+    per_layer: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Agreement(Record):
+    """How a score goes together with a probe over layers 1..L, as in table 1 and figure 11 of paper 1.
+
+    Args:
+        score: the layer score.
+        probe: the probe that it is compared with.
+        layers: where both are defined.
+        pearson: correlation of the values.
+        pearson_p: its p-value.
+        spearman: correlation of the ranks.
+        spearman_p: its p-value.
+        slope: of the probe's score on this one.
+        r_squared: of that line.
+    """
+
+    score: str
+    probe: str
+    layers: int
+    pearson: float
+    pearson_p: float
+    spearman: float
+    spearman_p: float
+    slope: float
+    r_squared: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerScore(Record):
+    """One layer score over layers 0..L, with its uncertainty; None stands wherever something is undefined.
+
+    Args:
+        name: of the score.
+        better: which values are good.
+        values: by layer; layer 0 is the embeddings.
+        low: lower ends of the 95% intervals.
+        high: their upper ends.
+        uncertainty: how the intervals were computed.
+        probability: that the layer is the best of 1..L.
+        tied: the layers that cannot be told apart from the best one, it included.
+        smoothness: how much the values jump.
+        nulls: what chance gives, by kind of chance.
+        summary: what the score says, in one line.
+        paper: that it is from.
+        seconds: that it took.
+        best: the best of layers 1..L (the lowest of equal ones), or None where the score is undefined everywhere;
+            always computed from the values.
+    """
 
     name: str
     better: Literal["low", "high"]
     values: tuple[float | None, ...]
-    low: tuple[float | None, ...] | None = None  # 95% interval
+    low: tuple[float | None, ...] | None = None
     high: tuple[float | None, ...] | None = None
-    uncertainty: str = "none"  # how the interval was found
-    probability: tuple[float, ...] | None = None  # that the layer is the best of 1..L
-    tied: tuple[int, ...] = ()  # the layers that cannot be told apart from the best one, it included
-    smoothness: Mapping[str, float] | None = None
-    nulls: Mapping[str, tuple[float | None, ...]] = field(default_factory=dict)  # what chance gives
-    summary: str = ""  # what the score says, in one line
+    uncertainty: str = "none"
+    probability: tuple[float, ...] | None = None
+    tied: tuple[int, ...] = ()
+    smoothness: Smoothness | None = None
+    nulls: Mapping[str, tuple[float | None, ...]] = field(default_factory=dict)
+    summary: str = ""
     paper: str = ""
     seconds: float = 0.0
+    best: int | None = None
 
     def __post_init__(self) -> None:
         for values in (self.values, self.low or (), self.high or ()):
             if any(value is not None and not isfinite(value) for value in values):
                 raise ValueError(f"layer score {self.name!r}: not finite; undefined values are None")
+        object.__setattr__(self, "best", self._best())
 
-    @property
-    def best(self) -> int | None:
-        """The best of layers 1..L (the lowest of equal ones), or None where the score is undefined everywhere."""
+    def _best(self) -> int | None:
         defined = [(value, layer) for layer, value in enumerate(self.values) if layer and value is not None]
         if not defined:
             return None
         sign = 1 if self.better == "low" else -1
         return min(defined, key=lambda pair: (sign * pair[0], pair[1]))[1]
 
-    def to_json(self) -> dict[str, Any]:
-        """The score as plain JSON values."""
-        data = asdict(self)
-        del data["name"]
-        data |= {"best": self.best, "seconds": round(self.seconds, 3)}
-        return {key: plain(value) for key, value in data.items()}
-
-    @classmethod
-    def from_json(cls, name: str, data: Mapping[str, Any]) -> LayerScore:
-        """The score that `to_json` wrote."""
-        known = {key: value for key, value in data.items() if key != "best"}
-        for key in ("values", "low", "high", "probability", "tied"):
-            known[key] = None if known[key] is None else tuple(known[key])
-        known["nulls"] = {null: tuple(values) for null, values in data["nulls"].items()}
-        return cls(name=name, **known)
-
 
 @dataclass(frozen=True, kw_only=True)
-class LayerScores(Displayed):
-    """What was measured for one encoder and one task."""
+class LayerScores(Record, Displayed):
+    """What was measured for one encoder and one task.
 
-    encoder: Mapping[str, Any]  # name, revision, family, layers, width
-    task: Mapping[str, Any]  # name, fingerprint, kind, labels, metric
+    Args:
+        kind: of file.
+        format: of file.
+        encoder: that was measured.
+        task: that it was measured for.
+        pooling: how a text's tokens become one vector.
+        rows: the split that was measured.
+        examples: how many texts.
+        max_length: texts were cut at this many tokens.
+        truncated: how many texts were cut.
+        seed: of everything that was drawn.
+        scores: by name.
+        similarity: between all pairs of layers, by pooling.
+        agreement: of every score with every probe.
+        left_out: why scores could not be computed, by name.
+        notes: what a reader has to know, a sentence each.
+        seconds: of computing states and scores.
+    """
+
+    kind: Literal["measurement"] = "measurement"
+    format: Literal[1] = FORMAT_VERSION
+    encoder: MeasuredEncoder
+    task: MeasuredTask
     pooling: str
-    rows: str  # the split that was measured
+    rows: str
     examples: int
     max_length: int
     truncated: int
     seed: int
     scores: Mapping[str, LayerScore]
     similarity: Mapping[str, tuple[tuple[float | None, ...], ...]] = field(default_factory=dict)
-    agreement: tuple[Mapping[str, Any], ...] = ()
-    left_out: Mapping[str, str] = field(default_factory=dict)  # why scores could not be had, by name
+    agreement: tuple[Agreement, ...] = ()
+    left_out: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     seconds: Mapping[str, float] = field(default_factory=dict)
 
@@ -89,22 +153,9 @@ class LayerScores(Displayed):
     @property
     def depth(self) -> int:
         """The number of layers."""
-        return int(self.encoder["layers"])
-
-    def to_json(self) -> dict[str, Any]:
-        """The measurement as plain JSON values; `scores.NAME.values` runs over layers 0..L."""
-        data = {key: plain(getattr(self, key)) for key in self.__dataclass_fields__ if key != "scores"}
-        scores = {name: score.to_json() for name, score in self.scores.items()}
-        return {"kind": "measurement", "format": FORMAT_VERSION, **data, "scores": scores}
+        return self.encoder.layers
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> LayerScores:
-        """The measurement that `to_json` wrote."""
-        data = {"left_out": {}, **data}  # measurements were written without it at first
-        known = {key: data[key] for key in cls.__dataclass_fields__}
-        known["scores"] = {name: LayerScore.from_json(name, score) for name, score in data["scores"].items()}
-        known["similarity"] = {
-            pooling: tuple(tuple(row) for row in matrix) for pooling, matrix in data["similarity"].items()
-        }
-        known["agreement"], known["notes"] = tuple(data["agreement"]), tuple(data["notes"])
-        return cls(**known)
+    def upgraded(cls, data: dict[str, Any]) -> dict[str, Any]:
+        """Return the JSON with the names of the scores, which were only keys at first."""
+        return {**data, "scores": {name: {"name": name, **score} for name, score in data["scores"].items()}}

@@ -7,18 +7,28 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from frostline.errors import OptionError
+from frostline.records._json import Record
 from frostline.records.display import Displayed
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan(Displayed):
-    """Which layers train and how, and where the head reads; everything above the head is dropped."""
+class Plan(Record, Displayed):
+    """Which layers train and how, and where the head reads; everything above the head is dropped.
 
-    layers: tuple[int, ...]  # the layers that train, ascending; 1 is the lowest; none: only the head trains
+    Args:
+        layers: the layers that train, ascending; 1 is the lowest; none: only the head trains.
+        head: the layer that the head reads.
+        embeddings: whether they train too; only full fine-tuning does that.
+        method: how the layers train.
+        options: of the method.
+        because: why these layers, in a sentence.
+    """
+
+    layers: tuple[int, ...]
     head: int
-    embeddings: bool = False  # whether they train too; only full fine-tuning does that
-    method: str = "full"  # how the layers train
-    options: Mapping[str, int | float | str] = field(default_factory=dict)  # of the method
+    embeddings: bool = False
+    method: str = "full"
+    options: Mapping[str, int | float | str | bool] = field(default_factory=dict)
     because: str = ""
 
     def __post_init__(self) -> None:
@@ -62,25 +72,9 @@ class Plan(Displayed):
             return 0
         return self.layers[0] if self.layers else self.head + 1
 
-    def to_json(self) -> dict[str, Any]:
-        """The plan as plain JSON values."""
-        return {
-            "layers": list(self.layers),
-            "head": self.head,
-            "embeddings": self.embeddings,
-            "method": self.method,
-            "options": dict(self.options),
-            "because": self.because,
-        }
-
     def identity(self) -> dict[str, Any]:
         """The same without the reason: equal for plans that do the same."""
         return {**self.to_json(), "because": ""}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Plan:
-        """The plan that `to_json` wrote."""
-        return cls(**{**data, "layers": tuple(data["layers"])})
 
     def __str__(self) -> str:
         if self.layers and len(self.layers) == self.layers[-1] - self.layers[0] + 1:

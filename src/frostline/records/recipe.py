@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import isfinite
-from typing import Any, Literal
+from typing import Literal
 
 from frostline.errors import OptionError
+from frostline.records._json import Number, Record
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recipe:
+class Recipe(Record):
     """How a plan is trained; everything that the result depends on besides encoder, task and plan.
 
     Args:
@@ -39,23 +39,25 @@ class Recipe:
         seed: of the head, the order of rows and dropout.
     """
 
-    learning_rate: float | None = None
+    left_out_at_default = ("steps", "train_rows")
+
+    learning_rate: Number | None = None
     epochs: int = 3
     steps: int | None = None
     batch: int = 32
     accumulate: int = 1
     schedule: Literal["linear", "constant"] = "linear"
-    warmup: float = 0.06
-    weight_decay: float = 0.0
-    clip: float = 1.0
-    dropout: float | None = None
+    warmup: Number = 0.06
+    weight_decay: Number = 0.0
+    clip: Number = 1.0
+    dropout: Number | None = None
     frozen_dropout: bool = True
     head: Literal["family", "mean"] = "family"
     max_length: int | None = None
     select: Literal["best", "last"] = "best"
     patience: int | None = None
     evaluate_every: int | None = None
-    new_layer_rate: float = 1.0
+    new_layer_rate: Number = 1.0
     precision: Literal["float32", "bfloat16"] = "float32"
     cache_dtype: Literal["float16", "float32"] = "float16"
     train_rows: int | None = None
@@ -85,18 +87,9 @@ class Recipe:
                     f"recipe {name.replace('_', ' ')} {getattr(self, name)!r}: must be one of {', '.join(choices)}"
                 )
 
-    def to_json(self) -> dict[str, Any]:
-        """The recipe as plain JSON values; fields that came later only where they are set."""
-        return {name: value for name, value in asdict(self).items() if value is not None or name not in _CAME_LATER}
-
     def passes(self, steps_per_epoch: int) -> float:
         """How often training goes through the rows."""
         return self.epochs if self.steps is None else self.steps / steps_per_epoch
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Recipe:
-        """The recipe that `to_json` wrote."""
-        return cls(**data)
 
 
 # The least value of each number in a recipe; a whole number where the least is one.
@@ -123,7 +116,6 @@ _LEAST: dict[str, int | float] = {
 _MAY_BE_NONE = {
     "learning_rate", "steps", "dropout", "max_length", "patience", "evaluate_every", "train_rows", "threads",
 }  # fmt: skip
-_CAME_LATER = {"steps", "train_rows"}
 
 
 _CHOICES = {

@@ -9,11 +9,13 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any
 
+from frostline.records._json import Record
+
 Cell = str | int | float | bool | None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table:
+class Table(Record):
     """Named columns and rows of plain values.
 
     Args:
@@ -40,24 +42,6 @@ class Table:
     def records(self) -> list[dict[str, Cell]]:
         """A mapping for each row."""
         return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
-
-    def to_json(self) -> dict[str, Any]:
-        """The table as plain JSON values."""
-        return {"name": self.name, "title": self.title, "columns": list(self.columns),
-                "rows": [list(row) for row in self.rows], "notes": list(self.notes),
-                "settings": dict(self.settings)}  # fmt: skip
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Table:
-        """The table that `to_json` wrote; tables had no settings at first."""
-        return cls(
-            name=data["name"],
-            title=data["title"],
-            columns=tuple(data["columns"]),
-            rows=tuple(tuple(row) for row in data["rows"]),
-            notes=tuple(data["notes"]),
-            settings=dict(data.get("settings", {})),
-        )
 
     def to_csv(self) -> str:
         """The table as CSV, undefined values empty."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from frostline.records._plain import plain
+from frostline.records._json import Number, Record
 from frostline.records.plan import Plan
 from frostline.records.recipe import Recipe
 from frostline.records.references import EncoderRef, TaskRef
@@ -18,7 +18,7 @@ FAILURE_CAUSES: tuple[FailureCause, ...] = get_args(FailureCause)
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrialSpec:
+class TrialSpec(Record):
     """One trial: everything that its result depends on.
 
     Args:
@@ -46,33 +46,16 @@ class TrialSpec:
         """A hash of everything that the result depends on; names and reasons are left out."""
         return trial_id(self)
 
-    def to_json(self) -> dict[str, Any]:
-        """The specification as plain JSON values."""
-        return {
-            "encoder": self.encoder.to_json(),
-            "task": self.task.to_json(),
-            "plan": self.plan.to_json(),
-            "recipe": self.recipe.to_json(),
-            "train_rows": self.train_rows,
-            "kind": self.kind,
-            "surgery": plain(self.surgery),
-            "options": plain(self.options),
-        }
-
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> TrialSpec:
-        """The specification that `to_json` wrote."""
-        made = {
-            "encoder": EncoderRef.from_json(data["encoder"]),
-            "task": TaskRef.from_json(data["task"]),
-            "plan": Plan.from_json(data["plan"]),
-            "recipe": Recipe.from_json(data["recipe"]),
-        }
-        return cls(**{**data, **made})
+    def upgraded(cls, data: dict[str, Any]) -> dict[str, Any]:
+        """Return the JSON with the metrics as a list; the first stores have them in one word, with commas between."""
+        task = dict(data["task"])
+        metrics = task["metrics"]
+        return {**data, "task": {**task, "metrics": metrics.split(",") if isinstance(metrics, str) else metrics}}
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrialResult:
+class TrialResult(Record):
     """What came out of a trial.
 
     Args:
@@ -95,18 +78,8 @@ class TrialResult:
     traceback: str = ""
     metrics: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     history: tuple[Mapping[str, Any], ...] = ()
-    predictions: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    predictions: Mapping[str, tuple[Number, ...]] = field(default_factory=dict)
     values: Mapping[str, Any] = field(default_factory=dict)
     parameters: Mapping[str, int] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
-
-    def to_json(self) -> dict[str, Any]:
-        """The result as plain JSON values."""
-        return {key: plain(getattr(self, key)) for key in self.__dataclass_fields__}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> TrialResult:
-        """The result that `to_json` wrote."""
-        predictions = {split: tuple(values) for split, values in data["predictions"].items()}
-        return cls(**{**data, "history": tuple(data["history"]), "predictions": predictions})

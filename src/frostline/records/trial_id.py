@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import MISSING, fields
 from typing import TYPE_CHECKING, Any
 
-from frostline.records._plain import plain
+from frostline.records._json import plain
 
 if TYPE_CHECKING:
     from frostline.records.plan import Plan

@@ -8,13 +8,13 @@ from typing import Any
 from frostline.plans.strategies import STRATEGIES
 from frostline.prediction.model_card import plan_in_words
 from frostline.records import Plan
+from frostline.records.difference import Difference
 from frostline.records.table import Table, table_of
 from frostline.report.notebook import layer_stack
 from frostline.report.opened import Opened
 from frostline.report.page import Page, Section
 from frostline.report.run_figures import error_figures, hardest, plan_name, run_figures, tuned_curves
 from frostline.report.score_pages import score_sections
-from frostline.stats.intervals import Difference
 from frostline.tasks.metrics import METRICS, TaskMetric
 
 

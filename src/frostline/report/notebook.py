@@ -9,8 +9,8 @@ from html import escape
 from frostline.charts.theme import ROLES
 from frostline.records import LayerScores, Plan
 from frostline.records.display import as_html
+from frostline.records.plans import Plans
 from frostline.records.table import Table, cell_in_words, table_of
-from frostline.search.planning import Plans
 from frostline.search.run_result import Run
 from frostline.studies import STUDIES
 from frostline.studies._engine.run import Studied
@@ -65,7 +65,7 @@ def scores_html(scores: LayerScores) -> str:
             bold = layer == score.best
             row.append(f"<b>{shown}</b>" if bold else f"{shown} ~" if layer in score.tied and shown else shown)
         rows.append(row)
-    title = f"{scores.encoder['name']} on {scores.task['name']}: {scores.examples:,} {scores.rows} texts"
+    title = f"{scores.encoder.name} on {scores.task.name}: {scores.examples:,} {scores.rows} texts"
     return f"<div><b>{_short(title)}</b>{_table(map(escape, columns), rows)}</div>"
 
 
@@ -89,7 +89,7 @@ def run_html(run: Run) -> str:
         }
         for test in run.tests
     ]
-    name = f"{run.scores.encoder['name']} on {run.scores.task['name']}: {run.decision.chosen.name}"
+    name = f"{run.scores.encoder.name} on {run.scores.task.name}: {run.decision.chosen.name}"
     drawing = stack_html(layer_stack(run.tuned.plan, run.scores.depth))
     return drawing + tables_html(name, [table_of("tests", " ".join(run.decision.why), rows)])
 

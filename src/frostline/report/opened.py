@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from frostline.errors import OptionError, UserError
+from frostline.errors import OptionError, RecordError, UserError
 from frostline.files.atomic import read_json
 from frostline.records import LayerScores, TrialResult, TrialSpec
 from frostline.records.table import Table
@@ -56,7 +56,7 @@ class Opened:
             return None
         try:
             return LayerScores.from_json(_json(path))
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
+        except RecordError as error:
             raise damaged(path, error) from None
 
     @cached_property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from frostline.errors import OptionError
+from frostline.errors import OptionError, RecordError
 from frostline.files.atomic import write_text
 from frostline.report.model_pages import run_page, tuned_page
 from frostline.report.opened import Opened, damaged, open_folder
@@ -37,5 +37,5 @@ def page_of(opened: Opened) -> Page:
     """What stands on the folder's page."""
     try:
         return _MAKE[opened.kind](opened)
-    except (KeyError, TypeError, IndexError, AttributeError) as error:
+    except (KeyError, TypeError, IndexError, AttributeError, RecordError) as error:
         raise damaged(opened.folder, error) from error

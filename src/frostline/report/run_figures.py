@@ -10,8 +10,8 @@ from frostline.charts import Figure, Row
 from frostline.charts.draw import as_spec, bars, lines, scatter, tooltips
 from frostline.charts.theme import BLUE, GREY, RED, SEQUENTIAL
 from frostline.records import Plan
+from frostline.records.difference import Difference
 from frostline.report.opened import Opened
-from frostline.stats.intervals import Difference
 from frostline.tasks.metrics import METRICS
 
 _MOST_POINTS = 2000  # that are drawn of values to predict

@@ -62,7 +62,7 @@ def measurement_page(opened: Opened) -> Page:
         raise OptionError(f"{opened.folder}: holds no scores.json; measure again")
     return Page(
         kind="Measurement",
-        title=f"{scores.encoder['name']} on {scores.task['name']}",
+        title=f"{scores.encoder.name} on {scores.task.name}",
         subtitle=f"{scores.examples:,} {scores.rows} texts, {scores.depth} layers",
         sections=score_sections(opened),
         command=opened.command,

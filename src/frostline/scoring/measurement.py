@@ -15,8 +15,10 @@ from frostline.encoders.tokens import Tokens
 from frostline.errors import MeasureError, OptionError
 from frostline.progress import Progress, Step, silent
 from frostline.records import LayerScore, LayerScores
+from frostline.records.layer_scores import Agreement
+from frostline.records.references import MeasuredEncoder, MeasuredTask
 from frostline.scoring.chance import NULLS
-from frostline.scoring.reliability import Agreement, agreements
+from frostline.scoring.reliability import agreements
 from frostline.scoring.score_inputs import Evidence
 from frostline.scoring.scores import Score
 from frostline.scoring.selection import Rows, choose_scores, draw_rows, options_in_words, rows_of, with_options
@@ -101,7 +103,7 @@ def measure_layers(
         seed=asked.seed,
         scores=scored.scores,
         similarity=scored.matrices,
-        agreement=tuple(one.to_json() for one in _agreements(scored.scores, chosen)),
+        agreement=tuple(_agreements(scored.scores, chosen)),
         left_out=left_out,
         notes=(*task.notes, *left_out_in_words(left_out), *options_in_words(asked.options), *more),
         seconds={
@@ -111,26 +113,26 @@ def measure_layers(
     )
 
 
-def about_encoder(encoder: Encoder) -> dict[str, Any]:
+def about_encoder(encoder: Encoder) -> MeasuredEncoder:
     """Return what a measurement records of its encoder."""
-    return {
-        "name": encoder.name,
-        "revision": encoder.revision,
-        "family": encoder.family.name,
-        "layers": encoder.depth,
-        "width": encoder.width,
-    }
+    return MeasuredEncoder(
+        name=encoder.name,
+        revision=encoder.revision,
+        family=encoder.family.name,
+        layers=encoder.depth,
+        width=encoder.width,
+    )
 
 
-def about_task(task: Task) -> dict[str, Any]:
+def about_task(task: Task) -> MeasuredTask:
     """Return what a measurement records of its task."""
-    return {
-        "name": task.name,
-        "fingerprint": task.fingerprint,
-        "kind": task.kind,
-        "labels": list(task.label_names),
-        "metric": task.metrics[0],
-    }
+    return MeasuredTask(
+        name=task.name,
+        fingerprint=task.fingerprint,
+        kind=task.kind,
+        labels=task.label_names,
+        metric=task.metrics[0],
+    )
 
 
 def _agreements(scores: Mapping[str, LayerScore], chosen: Sequence[Score]) -> list[Agreement]:

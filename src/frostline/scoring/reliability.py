@@ -3,22 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+
+from frostline.records.layer_scores import Agreement, Smoothness
 
 Values = Sequence[float | None]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Smoothness:
-    """How much a score jumps from layer to layer; a trustworthy curve is smooth. (Paper 1, section 4.4.)"""
-
-    zeta: float  # sum of squared second differences of the normalised values of layers 1..L
-    per_layer: float  # the same over L - 2, for comparing encoders of different depth
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return asdict(self)
 
 
 def smoothness(values: Values) -> Smoothness | None:
@@ -34,25 +22,6 @@ def smoothness(values: Values) -> Smoothness | None:
         return None
     zeta = float(np.square(np.diff((curve - curve.mean()) / deviation, n=2)).sum())
     return Smoothness(zeta=zeta, per_layer=zeta / (len(layers) - 2))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Agreement:
-    """How a score goes together with a probe over layers 1..L, as in table 1 and figure 11 of paper 1."""
-
-    score: str
-    probe: str
-    layers: int
-    pearson: float
-    pearson_p: float
-    spearman: float
-    spearman_p: float
-    slope: float  # of the probe's score on this one
-    r_squared: float
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return asdict(self)
 
 
 def agreement(score: str, values: Values, probe: str, reached: Values) -> Agreement | None:

@@ -30,7 +30,6 @@ def record(score: Score, estimate: Estimate, *, seed: int, seconds: float) -> La
     interval = estimate.interval()
     probability = estimate.probability_of_best(score.better, seed=seed)
     values = numbers(estimate.values)
-    smooth = smoothness(values)
     return LayerScore(
         name=score.name,
         better=score.better,
@@ -40,10 +39,10 @@ def record(score: Score, estimate: Estimate, *, seed: int, seconds: float) -> La
         uncertainty=estimate.method,
         probability=None if probability is None else tuple(probability.tolist()),
         tied=tuple(estimate.tied(score.better)),
-        smoothness=None if smooth is None else smooth.to_json(),
+        smoothness=smoothness(values),
         summary=score.summary,
         paper=score.paper,
-        seconds=seconds,
+        seconds=round(seconds, 3),
     )
 
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from frostline.prediction.model_card import plan_in_words
-from frostline.search.limits import GOALS, Budget
+from frostline.records.budget import GOALS, Budget
+from frostline.records.difference import Difference
 from frostline.search.successive_halving import Entry, Race
-from frostline.stats.intervals import Difference, compare
+from frostline.stats.intervals import compare
 from frostline.tasks import Task
 from frostline.tasks.metrics import METRICS, TaskMetric
 
@@ -72,7 +73,7 @@ def decide(race: Race, task: Task, budget: Budget, *, depth: int, seed: int = 0)
         )
         for entry in final
     }
-    margin = budget.margin_of(METRICS[metric])
+    margin = budget.margin_of(METRICS[metric].points)
     fine = [entry for entry in final if entry is best or against[entry.spec.id].is_non_inferior(margin)]
     price = _PRICES[budget.goal]
     chosen = best if budget.goal == "best" else min(fine, key=lambda entry: (price(entry), -entry.value))
@@ -97,7 +98,7 @@ def _reasons(
     rows: int,
     depth: int,
 ) -> list[str]:
-    plan, margin = chosen.proposal.plan, budget.margin_of(metric)
+    plan, margin = chosen.proposal.plan, budget.margin_of(metric.points)
     within = _points(margin) if metric.points == 100 else f"{margin:g}"
     said = [f"{chosen.name}: {plan_in_words(plan, depth)}."]
     if plan.because:

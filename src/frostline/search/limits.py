@@ -3,74 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from math import ceil, floor, isfinite, log10
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from math import ceil, floor, log10
 
 from frostline.costs.cost import Costs
 from frostline.errors import OptionError
 from frostline.records import Plan
+from frostline.records.budget import Budget, Goal
 from frostline.records.cost import Cost
-from frostline.search.proposals import Proposal
-from frostline.tasks.metrics import TaskMetric
-
-Goal = Literal["cheapest", "smallest", "fastest", "best"]
-GOALS = {
-    "cheapest": "the cheapest to tune",
-    "smallest": "the one with the fewest parameters",
-    "fastest": "the fastest at predicting",
-    "best": "the best on validation",
-}
+from frostline.records.proposal import Proposal
 
 _BARGAIN = 0.6  # of full fine-tuning's arithmetic: what takes more of it saves too little to be tried by default
-
-
-@dataclass(frozen=True, kw_only=True)
-class Budget:
-    """Limits and a goal, in the user's units.
-
-    Args:
-        minutes: for the whole run.
-        max_trainable: parameters that may train.
-        max_latency: time of a prediction, as a share of the whole encoder's.
-        max_memory: gigabytes at most, over what the program itself takes.
-        max_layers: layers that may be kept.
-        margin: points of the metric that one is ready to give up; None for 1, or for nothing where a metric has units
-            of its own.
-        goal: what is wanted among plans that are good enough.
-    """
-
-    minutes: float | None = None
-    max_trainable: float | None = None
-    max_latency: float | None = None
-    max_memory: float | None = None
-    max_layers: int | None = None
-    margin: float | None = None
-    goal: Goal = "cheapest"
-
-    def __post_init__(self) -> None:
-        for name in ("minutes", "max_trainable", "max_latency", "max_memory", "max_layers"):
-            value = getattr(self, name)
-            if value is not None and not (isfinite(value) and value > 0):
-                raise OptionError(f"--{name.replace('_', '-')} {value:g}: must be above 0")
-        if self.max_latency is not None and self.max_latency > 1:
-            raise OptionError(
-                f"--max-latency {self.max_latency:g}: is a share of the whole encoder's time, from 0 to 1, as in 0.5"
-            )
-        if self.margin is not None and not (isfinite(self.margin) and self.margin >= 0):
-            raise OptionError(f"--margin {self.margin:g}: must be 0 or more points")
-        if self.goal not in GOALS:
-            raise OptionError(f"goal {self.goal!r}: must be one of {', '.join(GOALS)}")
-
-    def margin_of(self, metric: TaskMetric) -> float:
-        """What one is ready to give up of a metric, in its points or units."""
-        if self.margin is not None:
-            return self.margin
-        return 1.0 if metric.points == 100 else 0.0
-
-    def to_json(self) -> dict[str, Any]:
-        """The budget as plain JSON values."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)

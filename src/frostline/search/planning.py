@@ -4,70 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from frostline.costs.cost import Costs
 from frostline.costs.timing import Speed, calibrate
 from frostline.costs.workload import workload
 from frostline.encoders.encoder import Encoder
 from frostline.progress import Progress, Step, silent
-from frostline.records import FORMAT_VERSION, LayerScores, Recipe
-from frostline.records.cost import Cost
-from frostline.records.display import Displayed
-from frostline.records.table import Table, table_of
+from frostline.records import LayerScores, Recipe
+from frostline.records.budget import Budget
+from frostline.records.plans import Plans
+from frostline.records.proposal import Proposal
 from frostline.scoring.measurement import MeasureOptions, measure_layers
 from frostline.scoring.scores import LAYER_SCORES
 from frostline.scoring.selection import DEFAULT_SCORES
-from frostline.search.limits import Budget, bargains, check_limits, within
-from frostline.search.proposals import Proposal, needed_scores, propose
+from frostline.search.limits import bargains, check_limits, within
+from frostline.search.proposals import needed_scores, propose
 from frostline.tasks import Task
 from frostline.training.shared_inputs import Workshop
-
-
-@dataclass(frozen=True, kw_only=True)
-class Plans(Displayed):
-    """Plans that are worth trying, cheapest first.
-
-    Args:
-        scores: what was measured.
-        proposals: the plans, where they come from and what they cost.
-        notes: what was left out and why, a sentence each.
-    """
-
-    scores: LayerScores
-    proposals: tuple[Proposal, ...]
-    notes: tuple[str, ...]
-
-    @property
-    def table(self) -> Table:
-        """The plans with their costs, as they are shown."""
-        scores = self.scores
-        rows = [
-            {
-                "plan": one.name,
-                "trainable": f"{one.cost.trainable:,}",
-                "saved": f"{one.cost.stored:,}",
-                "latency": f"{100 * one.cost.latency:.0f}%",
-                "memory": f"{one.cost.memory / 1e6:,.0f} MB",
-                "cache": f"{one.cost.cache / 1e6:,.0f} MB",
-                "seconds": _range(one.cost),
-                "from": one.origins,
-            }
-            for one in self.proposals
-        ]
-        title = f"{scores.encoder['name']} ({scores.depth} layers) on {scores.task['name']}"
-        return table_of("plans", title, rows)
-
-    def to_json(self) -> dict[str, Any]:
-        """The plans as plain JSON values."""
-        return {
-            "kind": "plans",
-            "format": FORMAT_VERSION,
-            "encoder": dict(self.scores.encoder),
-            "task": dict(self.scores.task),
-            "proposals": [one.to_json() for one in self.proposals],
-            "notes": list(self.notes),
-        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +59,7 @@ def make_plans(inputs: Inputs, *, progress: Progress = silent) -> Plans:
     costs = inputs.costs(inputs.workshop(progress))
     scores = measure_for_plans(inputs, progress=progress)
     proposals, notes = plans_within(scores, costs.at(time_steps(inputs, costs, progress)), inputs)
-    return Plans(scores=scores, proposals=tuple(proposals), notes=tuple(notes))
+    return Plans(encoder=scores.encoder, task=scores.task, proposals=tuple(proposals), notes=tuple(notes))
 
 
 def measure_for_plans(inputs: Inputs, *, progress: Progress = silent) -> LayerScores:
@@ -140,10 +93,6 @@ def plans_within(scores: LayerScores, costs: Costs, inputs: Inputs) -> tuple[lis
         proposals, more = rule(proposals, inputs.budget)
         notes += more
     return proposals, notes
-
-
-def _range(cost: Cost) -> str:
-    return "" if cost.seconds is None else f"{cost.seconds:.0f} ({cost.low:.0f} to {cost.high:.0f})"
 
 
 def _fitting(names: Sequence[str], task: Task) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from frostline.errors import OptionError
 from frostline.options import in_words
@@ -13,54 +13,13 @@ from frostline.plans.methods import METHODS
 from frostline.plans.strategies import STRATEGIES
 from frostline.records import LayerScores, Plan
 from frostline.records.cost import Cost
+from frostline.records.proposal import Proposal
 
 if TYPE_CHECKING:
     from frostline.costs.cost import Costs
 
 PROBE = "probe.linear"  # the layer score that says how good a plan that tunes no layer will be
 HEAD_ONLY = "the head only"  # the baseline that no strategy gives
-
-
-@dataclass(frozen=True, kw_only=True)
-class Proposal:
-    """A plan, where it comes from and what it costs.
-
-    Args:
-        plan: what trains.
-        sources: strategies with their options, and methods, that give this plan.
-        cost: of a complete trial.
-        baselines: what a race compares its choice with and this plan stands for, as in 'the last layers'.
-        joins_late: whether a race has it in its last round only.
-    """
-
-    plan: Plan
-    sources: tuple[str, ...]
-    cost: Cost
-    baselines: tuple[str, ...] = ()
-    joins_late: bool = False
-
-    @property
-    def name(self) -> str:
-        """How tables call it."""
-        if not self.plan.layers:
-            return f"head only at {self.plan.head}"
-        is_full = self.plan.embeddings
-        return f"{self.plan} {self.plan.method}" if is_full or self.plan.method != "full" else str(self.plan)
-
-    @property
-    def origins(self) -> str:
-        """The strategies and methods that it comes from, without their options."""
-        return ", ".join(dict.fromkeys(source.split(":")[0] for source in self.sources))
-
-    def to_json(self) -> dict[str, Any]:
-        """The proposal as plain JSON values."""
-        return {
-            "plan": self.plan.to_json(),
-            "sources": list(self.sources),
-            "cost": self.cost.to_json(),
-            "baselines": list(self.baselines),
-            "joins_late": self.joins_late,
-        }
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,10 +23,10 @@ from frostline.files import atomic, output_folder
 from frostline.prediction.export import save
 from frostline.progress import Progress, Step, logger, silent
 from frostline.records import LayerScores, Plan
+from frostline.records.proposal import Proposal
 from frostline.search.decision import Decision, decide
 from frostline.search.limits import fitting_time
 from frostline.search.planning import Inputs, measure_for_plans, plans_within, time_steps
-from frostline.search.proposals import Proposal
 from frostline.search.run_result import Judged, Run
 from frostline.search.successive_halving import Entry, Race, Trials, race
 from frostline.stats.intervals import compare, interval

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from frostline.records import FORMAT_VERSION, LayerScores
+from frostline.records.budget import Budget
+from frostline.records.difference import Difference
 from frostline.records.display import Displayed
+from frostline.records.proposal import Proposal
 from frostline.search.decision import Decision, as_json, given_up
-from frostline.search.limits import Budget
-from frostline.search.proposals import Proposal
 from frostline.search.successive_halving import Entry, Race
-from frostline.stats.intervals import Difference, compare
+from frostline.stats.intervals import compare
 from frostline.tasks.metrics import METRICS
 from frostline.training.result import Tuned
 
@@ -98,8 +99,8 @@ class Run(Displayed):
         return {
             "kind": "run",
             "format": FORMAT_VERSION,
-            "encoder": dict(self.scores.encoder),
-            "task": dict(self.scores.task),
+            "encoder": self.scores.encoder.to_json(),
+            "task": self.scores.task.to_json(),
             "plan": self.tuned.plan.to_json(),
             "recipe": self.tuned.recipe.to_json(),
             "budget": self.budget.to_json(),

@@ -17,8 +17,9 @@ from frostline.errors import TrialError
 from frostline.plans.learning_rates import epochs_for, learning_rate_for
 from frostline.progress import Progress, Step, silent
 from frostline.records import Plan, Recipe, TrialResult, TrialSpec
+from frostline.records.proposal import Proposal
 from frostline.records.table import Cell, Table, table_of
-from frostline.search.proposals import Proposal, baseline_names
+from frostline.search.proposals import baseline_names
 from frostline.tasks.metrics import METRICS, TaskMetric
 from frostline.training.shared_inputs import Workshop
 from frostline.trials.executors import Executor, Finished

@@ -7,35 +7,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from frostline.records.difference import Difference
 from frostline.stats.resampling import resample
 from frostline.stats.spearman import spearman
 from frostline.tasks.metrics import METRICS
 
 _DRAWS = 2000
 _ALMOST = 1 - 1e-9  # a perfect correlation is infinite on the z scale
-
-
-@dataclass(frozen=True, kw_only=True)
-class Difference:
-    """A difference between two models in a metric, in points, positive where the first is better.
-
-    Args:
-        value: as it was found.
-        low: lower end of the 95% interval.
-        high: its upper end.
-    """
-
-    value: float
-    low: float
-    high: float
-
-    def is_non_inferior(self, margin: float) -> bool:
-        """Whether it is shown that the first model loses less than the margin, in points."""
-        return self.low > -margin
-
-    def __str__(self) -> str:
-        digits = 1 if max(abs(self.low), abs(self.high)) >= 0.1 or self.low == self.high else 3
-        return f"{self.value:+.{digits}f} ({self.low:+.{digits}f} to {self.high:+.{digits}f})"
 
 
 def compare(

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from frostline.records.difference import Difference
 from frostline.records.table import Cell, Table, table_of
-from frostline.stats.intervals import Difference, Summary, compare_means, differences, holm, paired_p, summarise
+from frostline.stats.intervals import Summary, compare_means, differences, holm, paired_p, summarise
 from frostline.studies._tables import DRAWS, grouped, is_informative, judged_split, quality
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
-from frostline.errors import UserError
+from frostline.errors import RecordError, UserError
 from frostline.records import TrialResult, TrialSpec
 
 # 1 was before studies: trials without kind, surgery, options and values; in 2 the metrics of a task were one word.
@@ -83,8 +83,8 @@ class Store:
             self._file.execute("DELETE FROM trials")
             for told, found, finished in rows:
                 try:
-                    spec, result = TrialSpec.from_json(json.loads(told)), TrialResult.from_json(json.loads(found))
-                except (ValueError, KeyError, TypeError) as error:
+                    spec, result = TrialSpec.from_text(told), TrialResult.from_text(found)
+                except RecordError as error:
                     raise UserError(f"{self.path}: holds a trial that cannot be read ({error})") from None
                 self._file.execute(
                     "INSERT OR REPLACE INTO trials (id, spec, status, result, finished) VALUES (?, ?, ?, ?, ?)",
@@ -111,7 +111,7 @@ class Store:
     def get(self, spec: TrialSpec) -> TrialResult | None:
         """The result of the trial, or None if it has not been run to its end."""
         found = self._file.execute("SELECT result FROM trials WHERE id = ?", (spec.id,)).fetchone()
-        return None if found is None else TrialResult.from_json(json.loads(found[0]))
+        return None if found is None else TrialResult.from_text(found[0])
 
     def put(self, spec: TrialSpec, result: TrialResult) -> None:
         """Record a trial; one of the same id is replaced."""
@@ -131,7 +131,7 @@ class Store:
     def failures(self) -> list[tuple[TrialSpec, str]]:
         """The trials that failed, and why."""
         rows = self._file.execute("SELECT spec, result FROM trials WHERE status = 'failed' ORDER BY rowid").fetchall()
-        return [(TrialSpec.from_json(json.loads(spec)), str(json.loads(found)["reason"])) for spec, found in rows]
+        return [(TrialSpec.from_text(spec), str(json.loads(found)["reason"])) for spec, found in rows]
 
     def __len__(self) -> int:
         return int(self._file.execute("SELECT count(*) FROM trials").fetchone()[0])
@@ -139,7 +139,7 @@ class Store:
     def __iter__(self) -> Iterator[tuple[TrialSpec, TrialResult]]:
         rows = self._file.execute("SELECT spec, result FROM trials ORDER BY rowid").fetchall()
         for spec, result in rows:
-            yield TrialSpec.from_json(json.loads(spec)), TrialResult.from_json(json.loads(result))
+            yield TrialSpec.from_text(spec), TrialResult.from_text(result)
 
 
 def _row(spec: TrialSpec, result: TrialResult) -> tuple[str, str, str, str]:

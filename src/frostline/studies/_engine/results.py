@@ -6,10 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from frostline.errors import OptionError, UserError
+from frostline.errors import OptionError, RecordError, UserError
 from frostline.files.atomic import read_json, write_json, write_text
 from frostline.files.output_folder import check_file
 from frostline.records import TrialResult, TrialSpec
+from frostline.records._json import read_file
 from frostline.records.table import Cell, Table, table_of
 from frostline.trials.store import Store
 
@@ -23,14 +24,9 @@ def read_tables(folder: Path) -> list[Table]:
     if not place.exists():
         return []
     try:
-        found = read_json(place)
-        if not isinstance(found, list):
-            raise ValueError("it is no list of tables")
-        return [Table.from_json(one) for one in found]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UserError(
-            f"{place}: is damaged ({error}); move it away, and run the study again to write it anew"
-        ) from None
+        return list(read_file(tuple[Table, ...], place))
+    except (OSError, RecordError) as error:
+        raise UserError(f"{error}; move it away, and run the study again to write it anew") from None
 
 
 def read_trials(folder: Path) -> Table:

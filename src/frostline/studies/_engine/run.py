@@ -186,7 +186,7 @@ class StudyRun:
         said = json.dumps([*asked, *([self.rows] if few else []), *([pooling] if pooling != "mean" else [])])
         place = self.folder / SCORES / f"{hashlib.sha256(said.encode()).hexdigest()[:16]}.json"
         if place.exists():
-            return LayerScores.from_json(atomic.read_json(place))
+            return LayerScores.from_file(place)
         logger.info("measuring %s of %s on %s", ", ".join(names), encoder.name, task.name)
         if few:  # no plan is chosen by rows that no trial may train on
             task = replace(task, train=task.train.take(Workshop(encoder, task).some_rows(self.rows or 0, seed=0)))

@@ -15,9 +15,10 @@ from frostline.encoders.head_stack import HeadStack
 from frostline.kernels.batch_layout import Ints, Reads
 from frostline.progress import Progress, silent
 from frostline.records import Plan, Recipe, TrialResult, TrialSpec
+from frostline.records.difference import Difference
 from frostline.records.table import Cell, Table, table_of
 from frostline.states.all_layers import states_of_layers
-from frostline.stats.intervals import Difference, compare_means, differences, paired_p, summarise
+from frostline.stats.intervals import compare_means, differences, paired_p, summarise
 from frostline.studies import Ask, Measured, Point, study
 from frostline.studies._comparisons import both_intervals, correct, non_inferior_note
 from frostline.studies._limits import above_zero, at_least

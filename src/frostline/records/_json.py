@@ -1,0 +1,161 @@
+"""Records as JSON and back, in one way for all of them.
+
+Writing is plain recursion over the fields. Reading is pydantic's, over the frozen dataclasses as they are: strict about
+types, with the path of the field that is wrong, and the source of the JSON schemas. (cattrs makes no schemas; msgspec
+cannot refuse unknown fields of a dataclass.) pydantic is imported by the first record that is read, never before.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import MISSING, Field, fields, is_dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+
+from frostline.errors import RecordError, UserError
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+T = TypeVar("T")
+
+Number = int | float  # kept as it is written: 1 and 1.0 differ for whoever hashes a record
+
+
+class Record:
+    """A frozen dataclass that is written as JSON and read back as it was."""
+
+    __pydantic_config__: ClassVar[Mapping[str, Any]] = {"strict": True, "extra": "forbid", "allow_inf_nan": False}
+
+    left_out_at_default: ClassVar[Sequence[str]] = ()  # fields that most records have no use for
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the record as plain JSON values."""
+        assert is_dataclass(self)  # noqa: S101 (every record is one)
+        values = {field.name: (getattr(self, field.name), field) for field in fields(self)}
+        return {
+            name: plain(value)
+            for name, (value, field) in values.items()
+            if name not in self.left_out_at_default or value != _default(field)
+        }
+
+    @classmethod
+    def from_json(cls, data: object) -> Self:
+        """Return the record that `to_json` wrote; a `RecordError` says what is wrong with anything else."""
+        values = plain(data)
+        # What is no older version of the record either is read as it is, which says what is wrong with it.
+        with suppress(KeyError, TypeError, ValueError, AttributeError):
+            values = cls.upgraded(dict(values))
+        return read(cls, json.dumps(values))
+
+    @classmethod
+    def from_text(cls, text: str) -> Self:
+        """Return the record of a JSON text."""
+        has_older_versions = "upgraded" in vars(cls)
+        return cls.from_json(parse(text)) if has_older_versions else read(cls, text)
+
+    @classmethod
+    def from_file(cls, path: Path) -> Self:
+        """Return the record in a JSON file; the message of an error begins with the file."""
+        with _in_file(path):
+            return cls.from_text(path.read_text(encoding="utf-8"))
+
+    @classmethod
+    def upgraded(cls, data: dict[str, Any]) -> dict[str, Any]:
+        """Return the JSON of an older version as this version writes it."""
+        return data
+
+
+def plain(value: Any) -> Any:
+    """Return the value as JSON gives it back: lists for tuples, plain dicts for mappings and records."""
+    if isinstance(value, Record):
+        return value.to_json()
+    if isinstance(value, Mapping):
+        return {key: plain(inner) for key, inner in value.items()}
+    return [plain(inner) for inner in value] if isinstance(value, tuple | list) else value
+
+
+def parse(text: str) -> Any:
+    """Return the values of a JSON text; a `RecordError` where it is none."""
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise RecordError(f"is not JSON ({error})") from None
+
+
+def read(kind: type[T], text: str) -> T:
+    """Return the value of a JSON text: a record, or any type that is made of records.
+
+    Args:
+        kind: a record, or such as `tuple[Table, ...]`.
+        text: JSON.
+    """
+    from pydantic import ValidationError
+
+    try:
+        value: T = adapter(kind).validate_json(text)  # type: ignore[arg-type]  # types can be hashed
+        return value
+    except ValidationError as error:
+        raise RecordError(_first_problem(error, text)) from None
+    except UserError as error:  # what a record itself refuses
+        raise RecordError(str(error)) from None
+
+
+def read_file(kind: type[T], path: Path) -> T:
+    """Return the value of a JSON file, as `read` returns that of a text; the message of an error begins with the file.
+
+    Args:
+        kind: a record, or such as `tuple[Table, ...]`.
+        path: of the file.
+    """
+    with _in_file(path):
+        return read(kind, path.read_text(encoding="utf-8"))
+
+
+@contextmanager
+def _in_file(path: Path) -> Iterator[None]:
+    """Name the file in what is wrong with it."""
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        raise RecordError(f"{path}: is not text ({error.reason})") from None
+    except RecordError as error:
+        raise RecordError(f"{path}: {error}") from None
+
+
+@cache
+def adapter(kind: Any) -> TypeAdapter[Any]:
+    """Return what pydantic knows of a type."""
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)
+
+
+def _first_problem(error: Any, text: str) -> str:
+    """Return what is wrong with the first field that is, in a line that begins with its path."""
+    first = error.errors(include_url=False)[0]
+    if first["type"] == "json_invalid":
+        return f"is not JSON ({first['ctx']['error']})"
+    path, value = "", json.loads(text)
+    for step in first["loc"]:
+        if not isinstance(value, dict | list):
+            break  # the rest names a member of a union
+        path += f"[{step}]" if isinstance(step, int) else f".{step}" if path else str(step)
+        value = value[step] if isinstance(value, list) else value.get(step)
+    problem = {
+        "missing": "is missing",
+        "unexpected_keyword_argument": "is unknown",
+        "value_error": str(first["msg"]).removeprefix("Value error, "),
+    }.get(first["type"])
+    if problem is None:
+        wanted = str(first["msg"]).replace("Input should be", "must be")
+        given = json.dumps(value, ensure_ascii=False)
+        problem = f"{wanted}, not {given if len(given) <= 40 else f'{given[:37]}...'}"
+    return f"{path}: {problem}" if path else problem
+
+
+def _default(field: Field[Any]) -> Any:
+    return field.default if field.default_factory is MISSING else field.default_factory()
