@@ -6,8 +6,8 @@ import inspect
 
 import pytest
 import torch
+from tests.cli.commands import flags_of
 
-from frostline.cli import app
 from frostline.cli.groups import ComputeOptions, DataOptions, EncoderOptions, MachineOptions
 from frostline.cli.options import KindChoice
 from frostline.errors import OptionError
@@ -89,14 +89,6 @@ def test_places_that_exclude_each_other_are_refused():
         ComputeOptions(on="ray", workers=2).compute(torch.device("cpu"))
     with pytest.raises(OptionError, match="--cpus-per-trial and --gpus-per-trial: are for --on"):
         ComputeOptions(cpus_per_trial=2).compute(torch.device("cpu"))
-
-
-def flags_of(name: str) -> dict[str, str]:
-    """The flags of a command with their help."""
-    import typer
-
-    command = typer.main.get_command(app).commands[name]  # type: ignore[attr-defined]
-    return {one.opts[0]: one.help for one in command.params if one.opts[0].startswith("--")}
 
 
 @pytest.mark.parametrize("name", ["measure", "plan", "tune", "run", "evaluate"])

@@ -29,6 +29,7 @@ from frostline.cli import (
     tune,
 )
 from frostline.cli.expand import expand_groups
+from frostline.cli.logs import with_log
 from frostline.errors import FrostlineError, Interrupted
 
 app = typer.Typer(
@@ -42,7 +43,7 @@ app = typer.Typer(
     "`frostline run reviews.csv`.",
 )
 for module in (run, measure, plan, tune, predict, evaluate, study, results, report, cache, encoders, tasks):
-    app.command(name=module.__name__.rpartition(".")[2])(expand_groups(module.command))
+    app.command(name=module.__name__.rpartition(".")[2])(expand_groups(with_log(module.command)))
 
 
 def _show_version(wanted: bool) -> None:

@@ -55,7 +55,7 @@ def command(
         loaded = load_tuned(folder, encoder=model, device=device)
     with screen.stages() as progress:
         found = answer(loaded, rows, notes, is_pair_guessed=text_pair is None, progress=progress)
-    for note in found.notes:
+    for note in () if screen.is_quiet() else found.notes:
         print(f"note: {note}", file=sys.stderr)
     if output is not None:
         with output.open("w", encoding="utf-8", newline="") as stream:

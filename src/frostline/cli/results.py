@@ -24,7 +24,10 @@ def command(
 
     if export is not None:
         count = write_trials(folder, export)
-        screen.out().print(f"{count} trials written to {export}", markup=False)
+        if as_json:
+            screen.print_json({"folder": str(folder), "trials": count, "file": str(export)})
+        else:
+            screen.out().print(f"{count} trials written to {export}", markup=False)
         return
     tables = [] if trials else read_tables(folder)
     if not tables:

@@ -79,7 +79,7 @@ def command(
     task = data.load_task_or_sample(seed=seed)
     check_task(task)
     loaded = encoder.load(device)
-    with screen.listening(is_silent=as_json), screen.stages() as progress:
+    with screen.stages() as progress:
         try:
             found = run(
                 loaded,

@@ -10,6 +10,7 @@ import signal
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
-from frostline.progress import Progress, Step, logger
+from frostline.progress import Progress, Step, logger, silent
 from frostline.records.table import cell_in_words
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def starting() -> Iterator[None]:
 def waiting(what: str) -> Iterator[None]:
     """A spinner on standard error while something slow happens; nothing where that is not a terminal."""
     console = Console(stderr=True)
-    if not console.is_terminal:
+    if is_quiet() or not console.is_terminal:
         yield
         return
     with console.status(what):
@@ -102,31 +103,50 @@ def say(line: str) -> None:
 
 
 class Lines(logging.Handler):
-    """Prints what is logged, and remembers the lines."""
+    """Prints what is logged, a line each: information on standard output, details and warnings on standard error.
 
-    def __init__(self, *, is_silent: bool) -> None:
-        super().__init__(logging.INFO)
-        self.lines: list[str] = []
-        self._is_silent = is_silent
+    Args:
+        level: the least that is printed.
+        is_json: whether standard output is for one JSON object alone.
+    """
+
+    def __init__(self, level: int, *, is_json: bool = False) -> None:
+        super().__init__(level)
+        self.printed: list[str] = []
+        self._is_json = is_json
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print one line."""
-        self.lines.append(record.getMessage())
-        if not self._is_silent:
-            say(self.lines[-1])
+        line = record.getMessage()
+        if record.levelno == logging.INFO and not self._is_json:
+            self.printed.append(line)
+            say(line)
+        elif record.levelno != logging.INFO or self.level < logging.INFO:
+            _say_aside(f"{record.levelname.lower()}: {line}" if record.levelno > logging.INFO else line)
+            if record.exc_info:
+                _say_aside("".join(traceback.format_exception(*record.exc_info)).rstrip())
 
 
-@contextlib.contextmanager
-def listening(*, is_silent: bool = False) -> Iterator[Lines]:
-    """Print what the library logs, while the block runs."""
-    handler, before = Lines(is_silent=is_silent), logger.level
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
-    try:
-        yield handler
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(before)
+def _say_aside(line: str) -> None:
+    """Print a line on standard error; above the bar where there is one."""
+    console = _LIVE[-1].console if _LIVE else Console(stderr=True)
+    console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _lines() -> Lines | None:
+    return next((handler for handler in logger.handlers if isinstance(handler, Lines)), None)
+
+
+def is_quiet() -> bool:
+    """Return whether results, warnings and errors are all that is wanted."""
+    lines = _lines()
+    return lines is not None and lines.level > logging.INFO
+
+
+def printed_lines() -> list[str]:
+    """Return the lines of information that this command has printed."""
+    lines = _lines()
+    return [] if lines is None else list(lines.printed)
 
 
 def describe(step: Step) -> str:
@@ -134,6 +154,20 @@ def describe(step: Step) -> str:
     if step.stage == "training":
         return step.detail  # the epoch says it
     return f"{step.stage}: {step.detail}" if step.detail else step.stage
+
+
+def _logged(progress: Progress) -> Progress:
+    """Return the callback, which logs every stage as it begins, too."""
+    stage = ""
+
+    def show(step: Step) -> None:
+        nonlocal stage
+        if step.stage != stage:
+            stage = step.stage
+            logger.debug("stage: %s", stage)
+        progress(step)
+
+    return show
 
 
 def _lines_in_log(console: Console) -> Progress:
@@ -155,17 +189,20 @@ def _lines_in_log(console: Console) -> Progress:
 def stages() -> Iterator[Progress]:
     """Yield a progress callback that moves a bar on standard error, with interim results above it.
 
-    Without a terminal, in a log say, it prints a line every half minute.
+    Without a terminal, in a log say, it prints a line every half minute. Stages are logged as details.
     """
+    if is_quiet():
+        yield _logged(silent)
+        return
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield _logged(_lines_in_log(console))
+        return
     from rich import progress as bars
 
-    console = Console(stderr=True)
     columns = (bars.TextColumn("{task.description}"), bars.BarColumn(), bars.MofNCompleteColumn())
     bar = bars.Progress(*columns, bars.TimeRemainingColumn(), console=console)
     task = bar.add_task("starting", total=None)
-    if not console.is_terminal:
-        yield _lines_in_log(console)
-        return
     with Live(bar, console=console, transient=True, refresh_per_second=8) as live, _running(live):
         stage = ""
 
@@ -179,7 +216,7 @@ def stages() -> Iterator[Progress]:
                 bar.reset(task)
             bar.update(task, description=describe(step), completed=step.done, total=step.total)
 
-        yield show
+        yield _logged(show)
 
 
 def _standing(made: StudyTable) -> Table:

@@ -115,7 +115,7 @@ def command(
         columns={"text": text, "text_pair": text_pair, "label": label, "kind": kind and kind.value},
         data_dir=data_dir,
     )
-    with screen.listening(is_silent=as_json), screen.stages() as progress:
+    with screen.stages() as progress:
         try:
             found = study(
                 name,
@@ -153,7 +153,7 @@ def _with_trials(progress: Progress, name: str) -> Progress:
             done, total = step.done, step.total
         share = f" {step.done / step.total:.0%}" if step.total > 1 and step.stage != "trials" else ""
         within = "" if step.stage == "trials" else f"{screen.describe(step)}{share}; "
-        progress(replace(step, stage=f"{name}: {within}trials", detail="", done=done, total=total))
+        progress(replace(step, stage=name, detail=f"{within}trials", done=done, total=total))
 
     return show
 

@@ -86,7 +86,7 @@ def command(
     measured = None if scores is None else _read_scores(scores)
     task = data.load_task(seed=recipe.seed)
     loaded = encoder.load(device)
-    with screen.listening(is_silent=as_json) as log, screen.stages() as progress, _resumable(output):
+    with screen.stages() as progress, _resumable(output):
         chosen = with_method(_plan(plan, loaded, task, measured, seed=recipe.seed, progress=progress), method)
         tuned = tune(
             loaded,
@@ -103,7 +103,7 @@ def command(
     if as_json:
         screen.print_json({**tuned.to_json(), "folder": None if output is None else str(output)})
     else:
-        _show(tuned, {line.removeprefix("note: ") for line in log.lines})
+        _show(tuned, {line.removeprefix("note: ") for line in screen.printed_lines()})
 
 
 @contextlib.contextmanager

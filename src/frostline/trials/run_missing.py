@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Collection, Iterable, Iterator
 
 from frostline.errors import UserError
-from frostline.progress import logger
 from frostline.records import TrialResult, TrialSpec
 from frostline.records.trial import FailureCause
 from frostline.trials.executors import Executor, Finished
@@ -56,9 +55,6 @@ def run_missing(
 def _record(store: Store, spec: TrialSpec, result: TrialResult) -> None:
     if result.cause == "disk full":  # no trial's fault, and so no result of one
         raise UserError("the disk is full; free some space and run the same command again, it continues")
-    if result.cause == "error":
-        logger.error("trial %s (plan %s) failed: %s", spec.id, spec.plan, result.reason)
-        logger.debug("%s", result.traceback)
     store.put(spec, result)
 
 

@@ -160,6 +160,7 @@ class StudyRun:
             done += 1
             if result.status == "failed":
                 logger.warning("a trial failed: %s", result.reason)
+                logger.debug("%s", result.traceback or "(no traceback)")
             left = (time.monotonic() - started) / (done - before) * (total - done)
             told = {"done": done, "total": total, "seconds_left": round(left), **mine}
             atomic.write_json(self.folder / PROGRESS, told)  # for those who watch

@@ -1,0 +1,117 @@
+"""What commands print of the library's log, and what they write to a file of it."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, is_dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from frostline.cli import screen
+from frostline.errors import FrostlineError, OptionError, TrialError
+from frostline.progress import logger
+
+_FORM = logging.Formatter("%(asctime)s %(levelname)-7s %(message)s")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogOptions:
+    """How much a command says."""
+
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Print details, too, and the tracebacks of failed trials.")
+    ] = False
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print results, warnings and errors only.")] = False
+    log_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--log-file", metavar="FILE", help="Append all details, with times, to a file.", show_default=False
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        if self.verbose and self.quiet:
+            raise OptionError("--verbose and --quiet: give one of them")
+
+    @property
+    def level(self) -> int:
+        """The least level that is printed."""
+        return logging.DEBUG if self.verbose else logging.WARNING if self.quiet else logging.INFO
+
+    def open_file(self) -> logging.FileHandler | None:
+        """Return the handler that appends to the file, if one is wanted."""
+        if self.log_file is None:
+            return None
+        try:
+            handler = logging.FileHandler(self.log_file, encoding="utf-8")
+        except OSError as error:
+            raise OptionError(
+                f"--log-file {self.log_file}: cannot be written ({error.strerror}); give another file"
+            ) from None
+        handler.setFormatter(_FORM)
+        return handler
+
+
+def with_log(function: Callable[..., None]) -> Callable[..., None]:
+    """Return the command with flags for its log, which is printed and written while it runs."""
+
+    @functools.wraps(function)
+    def call(*, log: LogOptions, **given: Any) -> None:
+        with listening(log, is_json=given.get("as_json", False)):
+            logger.debug("frostline %s: %s", function.__module__.rpartition(".")[2], ", ".join(_in_words(given)))
+            function(**given)
+
+    signature = inspect.signature(function, eval_str=True)
+    log = inspect.Parameter("log", inspect.Parameter.KEYWORD_ONLY, annotation=LogOptions)
+    call.__signature__ = signature.replace(parameters=[*signature.parameters.values(), log])  # type: ignore[attr-defined]
+    return call
+
+
+def _in_words(given: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the options that are set, those of groups too."""
+    for name, value in given.items():
+        if is_dataclass(value):
+            yield from _in_words(vars(value))
+        elif value is not None:
+            yield f"{name}={value}"
+
+
+@contextlib.contextmanager
+def listening(options: LogOptions, *, is_json: bool = False) -> Iterator[None]:
+    """Print what the library logs, and write it to the file if one is wanted, while the block runs.
+
+    Args:
+        options: how much is printed, and the file.
+        is_json: whether standard output is for one JSON object alone.
+    """
+    file, before = options.open_file(), logger.level
+    handlers: list[logging.Handler] = [screen.Lines(options.level, is_json=is_json), *([file] if file else [])]
+    for handler in handlers:
+        logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG if file else options.level)
+    try:
+        yield
+    except BaseException as error:
+        if isinstance(error, TrialError):
+            logger.debug("%s", error.details)
+        if file:
+            _write_end(file, error)
+        raise
+    finally:
+        logger.setLevel(before)
+        for handler in handlers:
+            logger.removeHandler(handler)
+            handler.close()
+
+
+def _write_end(file: logging.Handler, error: BaseException) -> None:
+    """Write how the command ended; on the screen, `frostline.cli.invoke` says it."""
+    trace = None if isinstance(error, FrostlineError) else (type(error), error, error.__traceback__)
+    words = str(error) or type(error).__name__
+    file.handle(logger.makeRecord(logger.name, logging.ERROR, "", 0, words, (), trace))
