@@ -138,7 +138,7 @@ def make_ask(tmp_path_factory):
     def make(names, *given):
         return Ask(
             encoders=tuple(encoders),
-            tasks=tuple(replace(letters, name=name) for name in names),
+            tasks=tuple(replace(letters, name=name, preset=name) for name in names),
             seeds=2,
             rows=None,
             recipe=Recipe(epochs=7),
