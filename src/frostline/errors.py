@@ -24,13 +24,29 @@ from difflib import get_close_matches
 
 
 class FrostlineError(Exception):
-    """The root of every error raised on purpose."""
+    """The root of every error raised on purpose.
+
+    Example:
+        >>> try:
+        ...     frostline.load_task("no-such-file.csv")
+        ... except frostline.FrostlineError as error:
+        ...     error.exit_code
+        2
+    """
 
     exit_code = 1
 
 
 class UserError(FrostlineError):
-    """A mistake that the user can mend; its message is one line."""
+    """A mistake that the user can mend; its message is one line.
+
+    Example:
+        >>> try:
+        ...     frostline.load_task("no-such-file.csv")
+        ... except frostline.UserError as error:
+        ...     print(error)
+        no-such-file.csv: ...
+    """
 
     exit_code = 2
 

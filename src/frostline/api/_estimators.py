@@ -162,7 +162,14 @@ class _Tuning(BaseEstimator):  # type: ignore[misc]
 
 
 class FrostlineClassifier(ClassifierMixin, _Tuning):  # type: ignore[misc]
-    """A scikit-learn classifier of texts or pairs of texts: chosen layers of a pretrained encoder, tuned."""
+    """A scikit-learn classifier of texts or pairs of texts: chosen layers of a pretrained encoder, tuned.
+
+    Example:
+        >>> texts, labels = ["lovely", "dull"] * 20, ["good", "bad"] * 20
+        >>> model = frostline.FrostlineClassifier(plan="6,6,6", epochs=1).fit(texts, labels)
+        >>> len(model.predict(["a lovely evening"]))
+        1
+    """
 
     def fit(self, X: Any, y: Any) -> FrostlineClassifier:  # noqa: N803 (scikit-learn's own name)
         """Tune on texts, or on pairs of texts, and their labels, which may be strings or whole numbers."""
@@ -189,7 +196,14 @@ class FrostlineClassifier(ClassifierMixin, _Tuning):  # type: ignore[misc]
 
 
 class FrostlineRegressor(RegressorMixin, _Tuning):  # type: ignore[misc]
-    """A scikit-learn regressor on texts or pairs of texts: chosen layers of a pretrained encoder, tuned."""
+    """A scikit-learn regressor on texts or pairs of texts: chosen layers of a pretrained encoder, tuned.
+
+    Example:
+        >>> texts, numbers = ["lovely", "dull"] * 20, [5.0, 1.0] * 20
+        >>> model = frostline.FrostlineRegressor(plan="6,6,6", epochs=1).fit(texts, numbers)
+        >>> model.predict(["a lovely evening"]).shape
+        (1,)
+    """
 
     def fit(self, X: Any, y: Any) -> FrostlineRegressor:  # noqa: N803
         """Tune on texts, or on pairs of texts, and the numbers to predict."""

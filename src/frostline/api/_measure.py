@@ -57,6 +57,13 @@ def measure(
         seed: of everything that is drawn.
         memory_limit: bytes of states beyond which they lie on disk.
         progress: progress callback.
+
+    Example:
+        >>> scores = frostline.measure(task="reviews.csv", scores=["variability", "change"])
+        >>> scores.depth
+        6
+        >>> len(scores["variability"].values)  # the embeddings and six layers
+        7
     """
     asked = MeasureOptions(
         scores=scores,

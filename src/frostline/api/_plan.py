@@ -37,6 +37,11 @@ def plan(
         recipe: epochs and batch of a complete trial.
         allow_frostline_only: also consider plans whose models only Frostline can load.
         progress: progress callback.
+
+    Example:
+        >>> plans = frostline.plan(task="reviews.csv", budget=frostline.Budget(max_layers=2))
+        >>> all(proposal.plan.head <= 2 for proposal in plans.proposals)
+        True
     """
     recipe = to_recipe(recipe) or Recipe()
     task = to_task_or_sample(task, seed=recipe.seed)

@@ -43,6 +43,11 @@ class StudyOptions:
         margin: the largest loss in the metric, in points, that the tables count as small.
         columns: for files, 'text', 'text_pair', 'label' and 'kind' as `load_task` takes them; guessed unless given.
         data_dir: the folder with official files, for presets.
+
+    Example:
+        >>> options = frostline.StudyOptions(tasks=["reviews.csv"], seeds=3, recipe={"epochs": 2})
+        >>> options.protocol
+        'held-out'
     """
 
     encoders: Sequence[Encoder | str | Path | None] = (None,)
@@ -127,6 +132,12 @@ def study(
         estimate: time a few steps first, to tell how long it will take.
         dry_run: only count the trials and estimate their time; there are no tables then.
         progress: progress callback.
+
+    Example:
+        >>> options = frostline.StudyOptions(tasks=["reviews.csv"], quick=True, seeds=1, options={"step": 6})
+        >>> studied = frostline.study("freeze", options, output="freeze", estimate=False)
+        >>> [table.name for table in studied.tables]
+        [...]
     """
     chosen, asked, compute = STUDIES[name], options or StudyOptions(), compute or Compute()
     settings = chosen.options({**(chosen.quick if asked.quick else {}), **asked.options})

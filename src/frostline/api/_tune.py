@@ -56,6 +56,13 @@ def tune(
         new_layers: layers that were re-initialised, for `recipe.new_layer_rate`.
         checkpoint_every: steps between checkpoints; else one after each evaluation and every five minutes.
         progress: progress callback.
+
+    Example:
+        >>> tuned = frostline.tune(task="reviews.csv", plan="6,6,6", output="tuned")
+        >>> tuned.plan.layers
+        (6,)
+        >>> sorted(tuned.metrics)
+        ['test', 'validation']
     """
     given, folder = to_recipe(recipe), None if output is None else Path(output)
     if folder is not None:

@@ -32,7 +32,13 @@ LONGEST_BY_DEFAULT = 512
 
 
 class Encoder:
-    """A pretrained model and its tokenizer, as embeddings plus layers 1..L."""
+    """A pretrained model and its tokenizer, as embeddings plus layers 1..L.
+
+    Example:
+        >>> encoder = frostline.load_encoder()
+        >>> encoder.depth, encoder.width
+        (6, 384)
+    """
 
     def __init__(
         self,

@@ -38,6 +38,10 @@ def load_encoder(
         model: a folder with a Hugging Face model, a hub id, or None for the embedded default, which needs no hub.
         revision: branch, tag or commit on the hub.
         device: where to put the weights.
+
+    Example:
+        >>> frostline.load_encoder().name
+        'all-MiniLM-L6-v2'
     """
     folder, name, revision, origin = _locate(model, revision)
     config = read_config(folder, name)

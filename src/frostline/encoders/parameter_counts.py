@@ -57,6 +57,11 @@ def count_parameters(config: Config, *, labels: int | None = None) -> ParameterC
         config: a Hugging Face configuration of a supported family.
         labels: outputs of the family's classification head; None counts the bare model with its pooler, as the
             tables in papers do.
+
+    Example:
+        >>> from transformers import BertConfig
+        >>> frostline.count_parameters(BertConfig()).total
+        109482240
     """
     from transformers import AutoModel
 

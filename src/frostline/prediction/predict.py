@@ -96,6 +96,11 @@ def predict(
         choices: for multiple choice, the column or columns with the candidates.
         encoder: the encoder that a model which is no stock one was tuned from, where it has moved.
         progress: progress callback.
+
+    Example:
+        >>> _ = frostline.tune(task="reviews.csv", plan="6,6,6", output="tuned")
+        >>> frostline.predict("tuned", ["a lovely evening"]).labels
+        [...]
     """
     rows, notes = read_unlabelled(data, text=text, text_pair=text_pair, choices=choices)
     model = folder if isinstance(folder, Predictor) else load_tuned(folder, encoder=encoder)
@@ -144,6 +149,11 @@ def evaluate(
         split: train, validation or test, as given or carved from a file; or all rows.
         encoder: the encoder that a model which is no stock one was tuned from, where it has moved.
         progress: progress callback.
+
+    Example:
+        >>> _ = frostline.tune(task="reviews.csv", plan="6,6,6", output="tuned")
+        >>> sorted(frostline.evaluate("tuned", "reviews.csv").metrics)
+        ['accuracy']
     """
     if split not in SPLITS:
         raise OptionError(f"split {split!r}: must be one of {', '.join(SPLITS)}")

@@ -31,6 +31,10 @@ class Budget(Record):
         margin: points of the metric that one is ready to give up; None for 1, or for nothing where a metric has units
             of its own.
         goal: what is wanted among plans that are good enough.
+
+    Example:
+        >>> frostline.Budget(minutes=30, goal="smallest").max_layers is None
+        True
     """
 
     minutes: Number | None = None

@@ -18,6 +18,10 @@ class Compute(Record):
         cpus_per_trial: CPUs that a trial takes on Ray.
         gpus_per_trial: GPUs that a trial takes on Ray.
         device: where to compute, such as 'cpu' or 'cuda'.
+
+    Example:
+        >>> frostline.Compute(workers=2).leaves_this_process
+        True
     """
 
     workers: int = 1

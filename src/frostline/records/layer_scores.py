@@ -126,6 +126,11 @@ class LayerScores(Record, Displayed):
         left_out: why scores could not be computed, by name.
         notes: what a reader has to know, a sentence each.
         seconds: of computing states and scores.
+
+    Example:
+        >>> scores = frostline.measure(task="reviews.csv", scores=["change"])
+        >>> scores["change"].best in range(1, 7)
+        True
     """
 
     kind: Literal["measurement"] = "measurement"

@@ -22,6 +22,11 @@ class Plan(Record, Displayed):
         method: how the layers train.
         options: of the method.
         because: why these layers, in a sentence.
+
+    Example:
+        >>> plan = frostline.Plan.span(5, 6, 6)
+        >>> str(plan), plan.layers
+        ('(5, 6, 6)', (5, 6))
     """
 
     layers: tuple[int, ...]

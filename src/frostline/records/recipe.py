@@ -37,6 +37,10 @@ class Recipe(Record):
         train_rows: training rows to learn from, every class in proportion; None for all.
         threads: CPU threads.
         seed: of the head, the order of rows and dropout.
+
+    Example:
+        >>> frostline.Recipe(epochs=2).batch
+        32
     """
 
     left_out_at_default = ("steps", "train_rows")

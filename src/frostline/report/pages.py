@@ -21,6 +21,11 @@ def write_report(folder: str | Path, path: str | Path | None = None) -> Path:
     Args:
         folder: that measure, run, tune or study has written.
         path: of the file.
+
+    Example:
+        >>> _ = frostline.tune(task="reviews.csv", plan="6,6,6", output="tuned")
+        >>> frostline.write_report("tuned").name
+        'report.html'
     """
     opened = open_folder(folder)
     place = opened.folder / "report.html" if path is None else Path(path)

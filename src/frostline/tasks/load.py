@@ -70,6 +70,11 @@ def load_task(
         revision: branch, tag or commit on the hub.
         seed: of the splits that are carved.
         splits: False leaves the rows as they are and carves nothing.
+
+    Example:
+        >>> task = frostline.load_task("reviews.csv", text="text", label="label")
+        >>> sorted(task.splits)
+        ['test', 'train', 'validation']
     """
     if kind is not None and kind not in KINDS:
         raise OptionError(f"unknown kind {kind!r}{did_you_mean(str(kind), KINDS)}; known: {', '.join(KINDS)}")

@@ -99,6 +99,11 @@ class Task:
         preset: name of the preset that the rows are from, or None.
         protocol: 'paper' where the test rows are also selected on, so that results are optimistic.
         guessed_columns: role and column of each column that was guessed from its name.
+
+    Example:
+        >>> task = frostline.load_task("reviews.csv")
+        >>> task.kind, task.label_names
+        ('classification', ('negative', 'positive'))
     """
 
     name: str
