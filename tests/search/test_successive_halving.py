@@ -16,7 +16,7 @@ from tests.search.race_tools import made_up_proposal, save_shallow, write_rows
 
 from frostline.encoders.loading import load_encoder
 from frostline.plans.learning_rates import learning_rate_for
-from frostline.records import Plan, Recipe, TrialResult
+from frostline.records import EncoderRef, Plan, Recipe, TrialResult
 from frostline.search.successive_halving import Trials, make_rungs, race
 from frostline.tasks import Split, Task, load_task
 from frostline.training.shared_inputs import SharedInputs
@@ -70,7 +70,7 @@ class Scripted:
         )  # fmt: skip
         if metric == "mse":
             task = replace(task, kind="regression", label_names=())
-        encoder = SimpleNamespace(name="scripted", revision="1", width=WIDTH, depth=DEPTH)
+        encoder = SimpleNamespace(ref=EncoderRef(name="scripted", revision="1"), width=WIDTH, depth=DEPTH)
         self.shared = SimpleNamespace(encoder=encoder, task=task)
         self.value, self.metric = value, metric
         self.ran = []  # (trial, whether its model is kept)
