@@ -1,4 +1,4 @@
-"""The texts that plans are tuned on, as far as costs depend on them."""
+"""The workload of tuning: numbers and lengths of texts, which costs depend on."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from frostline.kernels.batch_layout import Ints
-from frostline.training.shared_inputs import Workshop
+from frostline.training.shared_inputs import SharedInputs
 
 if TYPE_CHECKING:
     from frostline.encoders.heads import HeadKind
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """The texts that a plan is to be tuned on, as far as costs depend on them.
+    """The texts that a plan is tuned on, by their lengths.
 
     Args:
-        train: tokens of each training text.
-        others: tokens of each text of the other splits.
-        outputs: classes, or 1.
-        kind: of task.
-        texts_per_row: more than one for multiple choice.
+        train: number of tokens of each training text.
+        others: number of tokens of each text of the other splits.
+        outputs: number of classes, or 1.
+        kind: kind of task.
+        texts_per_row: number of choices for multiple choice, else 1.
     """
 
     train: Ints
@@ -33,11 +33,11 @@ class Workload:
     texts_per_row: float = 1.0
 
 
-def workload(workshop: Workshop) -> Workload:
-    """The texts of a workshop's task that are seen before the choice, as far as costs depend on them."""
-    task = workshop.task
-    train, offsets = workshop.tokens("train")
-    others = train.lengths[:0] if task.validation is None else workshop.tokens("validation")[0].lengths
+def make_workload(shared: SharedInputs) -> Workload:
+    """Return the numbers and lengths of the training and validation texts, which costs depend on."""
+    task = shared.task
+    train, offsets = shared.tokens("train")
+    others = train.lengths[:0] if task.validation is None else shared.tokens("validation")[0].lengths
     return Workload(
         train=train.lengths,
         others=np.asarray(others),
