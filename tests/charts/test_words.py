@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from frostline.charts.draw import bars, beside, dots, trajectories
+from frostline.charts.draw import bars, dots, trajectories
 from frostline.charts.draw.parts import shown_columns
-from frostline.charts.words import cut_intervals
+from frostline.charts.words import clip_intervals
 
 
 def cut(*rows, **more):
     given = [{"panel": "", "y": y, "low": low, "high": high} for y, low, high in rows]
-    return cut_intervals(given, "y", "low", "high", said="whiskers", **more)
+    return clip_intervals(given, "y", "low", "high", said="whiskers", **more)
 
 
 def ends(found):
@@ -50,7 +50,7 @@ def test_a_value_without_an_interval_has_none_and_nothing_is_said():
                                         "shown_high": None, "cut": None}], ())  # fmt: skip
 
 
-@pytest.mark.parametrize(("chart", "axis"), [(bars, "x"), (dots, "x"), (beside, "y")])
+@pytest.mark.parametrize(("chart", "axis"), [(bars, "x"), (dots, "x"), (side_by_side, "y")])
 def test_cut_ends_have_arrowheads_and_whole_ones_have_none(chart, axis):
     def shapes(rows):
         told = [{**row, "k": number, "kind": "a"} for number, row in enumerate(rows)]

@@ -63,7 +63,7 @@ class Results:
         return None if found is None else found.settings.get(name)
 
 
-def by(rows: Sequence[Row], *columns: str) -> Iterator[tuple[tuple[Any, ...], list[Row]]]:
+def group_rows(rows: Sequence[Row], *columns: str) -> Iterator[tuple[tuple[Any, ...], list[Row]]]:
     """The rows by the values of these columns, in the order in which they come."""
     found: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
@@ -71,7 +71,7 @@ def by(rows: Sequence[Row], *columns: str) -> Iterator[tuple[tuple[Any, ...], li
     yield from found.items()
 
 
-def said_of(row: Row, rows: Sequence[Row], *columns: str) -> str:
+def name_case(row: Row, rows: Sequence[Row], *columns: str) -> str:
     """What tells this row's group from others, such as 'bert-base on sst2'; nothing where there is one group only."""
     names = [str(row[column]) for column in columns if len({str(one[column]) for one in rows}) > 1]
     return " on ".join(names)

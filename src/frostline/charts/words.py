@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from frostline.charts import Row, by
+from frostline.charts import Row, group_rows
 
 POINTS = (-100.0, 100.0)  # shares and correlations in points lie within
 
@@ -13,13 +13,13 @@ _CUT = "; those that reach far beyond the values are cut in the drawing, and the
 BANDS, WHISKERS = "bands: 95% intervals over seeds", "whiskers: 95% intervals over seeds"
 
 
-def between(values: Sequence[float], *, digits: int = 0) -> str:
+def format_range(values: Sequence[float], *, digits: int = 0) -> str:
     """The lowest and the highest of them, such as '3 to 5'; one number where they are the same as it is written."""
     ends = [f"{value:.{digits}f}" for value in (min(values), max(values))]
     return " to ".join(dict.fromkeys(ends))
 
 
-def in_ranges(layers: Sequence[int], *, last: str = "and") -> str:
+def format_ranges(layers: Sequence[int], *, last: str = "and") -> str:
     """Whole numbers with neighbours joined, such as '2 and 4 to 6'; `last` is the word before the last part."""
     parts: list[list[int]] = []
     for layer in layers:
@@ -31,12 +31,12 @@ def in_ranges(layers: Sequence[int], *, last: str = "and") -> str:
     return said[0] if len(said) == 1 else f"{', '.join(said[:-1])} {last} {said[-1]}"
 
 
-def telling(rows: Sequence[Row]) -> list[Row]:
+def informative_rows(rows: Sequence[Row]) -> list[Row]:
     """The rows that titles may speak of: not those of tasks that the encoder is not shown to have learned."""
     return [row for row in rows if row.get("informative") is not False]
 
 
-def set_aside(rows: Sequence[Row]) -> tuple[str, ...]:
+def note_left_out(rows: Sequence[Row]) -> tuple[str, ...]:
     """A note on what titles leave out."""
     names = dict.fromkeys(f"{row['encoder']} on {row['task']}" for row in rows if row.get("informative") is False)
     if not names:
@@ -44,7 +44,7 @@ def set_aside(rows: Sequence[Row]) -> tuple[str, ...]:
     return (f"not counted in the title, not shown to be better than a constant answer: {', '.join(names)}",)
 
 
-def cut_intervals(
+def clip_intervals(
     rows: Sequence[Row],
     y: str,
     low: str,
@@ -73,7 +73,7 @@ def cut_intervals(
     if any(not least <= row[y] <= most for row in rows):  # a metric of other units
         least, most = float("-inf"), float("inf")
     found: list[dict[str, Any]] = []
-    for _, group in by(rows, panel):
+    for _, group in group_rows(rows, panel):
         values = [row[y] for row in group]
         bottom, top = min([*values, *([0.0] if from_zero else [])]), max([*values, *([0.0] if from_zero else [])])
         reach = (top - bottom) or abs(top) / 4 or 1.0

@@ -7,10 +7,10 @@ from typing import Any
 
 from frostline.charts import Row
 from frostline.charts.draw.parts import (
-    arranged,
+    arrange_panels,
+    arrowheads,
     as_spec,
-    colour_of,
-    cut_ends,
+    encode_colour,
     tooltips,
 )
 from frostline.charts.theme import GREY
@@ -39,11 +39,11 @@ def bars(
     aside = {} if colour in (None, x) else {"yOffset": alt.YOffset(f"{colour}:N", sort=None)}
     base = alt.Chart().encode(y=alt.Y(f"{x}:N", title=x_title, sort=None), **aside)
     length = alt.X(f"{y}:Q", title=y_title)
-    hue = colour_of(rows, colour, colour_title, colours, legend=colour != x)
+    hue = encode_colour(rows, colour, colour_title, colours, legend=colour != x)
     parts = [base.mark_bar(opacity=0.9).encode(x=length, tooltip=tooltips(rows), **hue)]
     if interval is not None:
         low, high = interval
         parts.append(base.mark_rule(style="whisker").encode(x=alt.X(f"{low}:Q", title=y_title), x2=alt.X2(high)))
-        parts += cut_ends(base, rows, interval, {"color": alt.value(GREY)}, axis="x")
+        parts += arrowheads(base, rows, interval, {"color": alt.value(GREY)}, axis="x")
     vertical = [alt.Chart().mark_rule(strokeDash=[5, 4]).encode(x="level:Q", tooltip=["name:N", "level:Q"])]
-    return as_spec(arranged(parts + (vertical if levels else []), rows, levels, panel, height=None))
+    return as_spec(arrange_panels(parts + (vertical if levels else []), rows, levels, panel, height=None))

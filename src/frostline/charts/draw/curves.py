@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from frostline.charts import Row
 from frostline.charts.draw.parts import (
-    arranged,
+    arrange_panels,
     as_spec,
-    colour_of,
-    level_lines,
-    shape_of,
+    distinct_values,
+    draw_levels,
+    encode_colour,
+    encode_shape,
+    integer_axis,
     tooltips,
-    values_of,
-    whole_axis,
 )
 from frostline.charts.theme import BLUE, RED, SEQUENTIAL
 
@@ -61,9 +61,9 @@ def lines(
     """
     import altair as alt
 
-    base = alt.Chart().encode(x=alt.X(f"{x}:Q", title=x_title, axis=whole_axis(rows, x)))
+    base = alt.Chart().encode(x=alt.X(f"{x}:Q", title=x_title, axis=integer_axis(rows, x)))
     height = alt.Y(f"{y}:Q", title=y_title, scale=alt.Scale(zero=False))
-    hue = colour_of(rows, colour, colour_title, colours)
+    hue = encode_colour(rows, colour, colour_title, colours)
     strokes = {} if dash is None else {"strokeDash": alt.StrokeDash(f"{dash}:N", title=dash_title)}
     hover = tooltips(rows)
     parts: list[Any] = []
@@ -71,14 +71,16 @@ def lines(
         low, high = interval
         ends = {"y": alt.Y(f"{low}:Q", title=y_title), "y2": alt.Y2(high)}
         apart = {} if dash is None else {"detail": f"{dash}:N"}
-        opacity = 0.18 if colour is None or len(values_of(rows, colour)) < 3 else 0.1  # many bands lie over each other
+        opacity = (
+            0.18 if colour is None or len(distinct_values(rows, colour)) < 3 else 0.1
+        )  # many bands lie over each other
         parts.append(base.mark_area(opacity=opacity, interpolate="linear").encode(**ends, **hue, **apart))
     parts.append(base.mark_line(strokeWidth=2).encode(y=height, **hue, **strokes))
     size = {} if marked is None else {"size": _large_where(marked)}
-    shape = {} if colour is None else {"shape": shape_of(rows, colour, colour_title)}
+    shape = {} if colour is None else {"shape": encode_shape(rows, colour, colour_title)}
     points = base.mark_point(filled=True, opacity=1, size=45)
     parts.append(points.encode(y=height, tooltip=hover, **hue, **size, **shape))
-    return as_spec(arranged(parts + level_lines(levels), rows, levels, panel, independent=independent))
+    return as_spec(arrange_panels(parts + draw_levels(levels), rows, levels, panel, independent=independent))
 
 
 def two_axes(
@@ -110,10 +112,12 @@ def two_axes(
 
     hues = alt.Scale(domain=[left_title, right_title], range=[BLUE, RED])
     strokes = (
-        {} if dash is None else {"strokeDash": alt.StrokeDash(f"{dash}:N", title=None, sort=values_of(rows, dash))}
+        {}
+        if dash is None
+        else {"strokeDash": alt.StrokeDash(f"{dash}:N", title=None, sort=distinct_values(rows, dash))}
     )
     apart = {} if dash is None else {"detail": f"{dash}:N"}  # dashes alone do not part areas
-    base = alt.Chart().encode(x=alt.X(f"{x}:Q", title=x_title, axis=whole_axis(rows, x)))
+    base = alt.Chart().encode(x=alt.X(f"{x}:Q", title=x_title, axis=integer_axis(rows, x)))
 
     def side(column: str, title: str, colour: str, shape: str, orient: str) -> Any:
         axis = alt.Axis(titleColor=colour, orient=orient, grid=orient == "left", tickCount=5)
@@ -131,7 +135,7 @@ def two_axes(
         )
 
     sides = [side(left, left_title, BLUE, "circle", "left"), side(right, right_title, RED, "square", "right")]
-    found = as_spec(arranged(sides, rows, (), panel, independent=True))
+    found = as_spec(arrange_panels(sides, rows, (), panel, independent=True))
     within = found.get("spec", found)  # of the panels, where there are some
     within["resolve"] = {"scale": {"y": "independent"}}
     return found
@@ -165,7 +169,7 @@ def trajectories(
     scheme = alt.SchemeParams(name=SEQUENTIAL, extent=[0.25, 0.8])
     hue = alt.Color(f"{line}:Q", scale=alt.Scale(scheme=scheme), legend=None)
     base = alt.Chart().encode(
-        x=alt.X(f"{x}:Q", title=x_title, axis=whole_axis(rows, x)),
+        x=alt.X(f"{x}:Q", title=x_title, axis=integer_axis(rows, x)),
         y=alt.Y(f"{rank}:Q", title=rank_title, axis=alt.Axis(values=ranks, format="d", labelOverlap=True),
                 scale=alt.Scale(reverse=True, zero=False, padding=8)),
         detail=f"{line}:N",
@@ -178,7 +182,7 @@ def trajectories(
         base.mark_point(filled=True, opacity=1, size=45).encode(color=hue, tooltip=tooltips(rows)),
         named.encode(text="shown_name:N"),
     ]
-    return as_spec(arranged(parts, rows, (), panel))
+    return as_spec(arrange_panels(parts, rows, (), panel))
 
 
 def _ends_named(rows: Sequence[Row], x: str, rank: str, line: str, panel: str | None, *, last: Any) -> list[Row]:

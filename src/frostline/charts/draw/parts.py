@@ -22,7 +22,7 @@ def as_spec(chart: Any) -> dict[str, Any]:
     return found
 
 
-def own_axes(spec: Mapping[str, Any]) -> dict[str, Any]:
+def with_own_axes(spec: Mapping[str, Any]) -> dict[str, Any]:
     """The same chart with axes of their own for its panels, where these show different things."""
     return {**spec, "resolve": {"scale": {"x": "independent", "y": "independent"}}} if "facet" in spec else {**spec}
 
@@ -44,7 +44,7 @@ def tooltips(rows: Sequence[Row]) -> list[Any]:
     ]
 
 
-def cut_ends(
+def arrowheads(
     base: Any, rows: Sequence[Row], interval: tuple[str, str], hue: Mapping[str, Any], *, axis: str
 ) -> list[Any]:
     """Arrowheads where a whisker goes on beyond what is drawn.
@@ -71,7 +71,7 @@ def _is_number(rows: Iterable[Row], name: str) -> bool:
     return bool(known) and all(isinstance(value, int | float) and not isinstance(value, bool) for value in known)
 
 
-def whole_axis(rows: Sequence[Row], x: str) -> alt.Axis:
+def integer_axis(rows: Sequence[Row], x: str) -> alt.Axis:
     """An axis with a mark for every whole number where these are few."""
     import altair as alt
 
@@ -81,12 +81,12 @@ def whole_axis(rows: Sequence[Row], x: str) -> alt.Axis:
     return alt.Axis(grid=False)
 
 
-def values_of(rows: Sequence[Row], column: str) -> list[str]:
+def distinct_values(rows: Sequence[Row], column: str) -> list[str]:
     """The values of a column as words, in the order in which they come."""
     return list(dict.fromkeys(str(row[column]) for row in rows if row.get(column) is not None))
 
 
-def colour_of(
+def encode_colour(
     rows: Sequence[Row],
     column: str | None,
     title: str | None,
@@ -99,25 +99,25 @@ def colour_of(
 
     if column is None:
         return {"color": alt.value(CATEGORIES[0])}
-    names = values_of(rows, column)
+    names = distinct_values(rows, column)
     chosen = [(colours or {}).get(name, CATEGORIES[place % len(CATEGORIES)]) for place, name in enumerate(names)]
     scale = alt.Scale(domain=names, range=chosen)
     shown = alt.Legend(symbolOpacity=1) if legend and len(names) > 1 else None
     return {"color": alt.Color(f"{column}:N", title=title, scale=scale, legend=shown)}
 
 
-def shape_of(rows: Sequence[Row], column: str, title: str | None) -> alt.Shape:
+def encode_shape(rows: Sequence[Row], column: str, title: str | None) -> alt.Shape:
     """What tells the groups of a column apart by shape."""
     import altair as alt
 
-    names = values_of(rows, column)
+    names = distinct_values(rows, column)
     # Colours begin anew after eight; shapes are then shifted, so that the ninth group is not the first one's twin.
     shapes = [SHAPES[(place + place // len(SHAPES)) % len(SHAPES)] for place in range(len(names))]
     shown = {} if len(names) > 1 else {"legend": None}
     return alt.Shape(f"{column}:N", title=title, scale=alt.Scale(domain=names, range=shapes), **shown)
 
 
-def level_lines(levels: Sequence[Row]) -> list[Any]:
+def draw_levels(levels: Sequence[Row]) -> list[Any]:
     """Dashed horizontal lines with their names, in turn at the left and the right end: near ones do not overlap."""
     import altair as alt
 
@@ -127,7 +127,7 @@ def level_lines(levels: Sequence[Row]) -> list[Any]:
     rule = line.mark_rule(strokeDash=[5, 4])
     parts = [rule.encode(y="level:Q", tooltip=["name:N", alt.Tooltip("level:Q", format=".4~r")])]
     ends = {"left": (alt.value(0), 4), "right": (alt.value("width"), -4)}
-    for side in values_of(_with_sides(levels), "side"):
+    for side in distinct_values(_with_sides(levels), "side"):
         (place, away), mine = ends[side], alt.Chart().transform_filter(f"datum.side == '{side}'")
         text = mine.mark_text(align=side, baseline="bottom", dx=away, dy=-2, fontSize=11)
         parts.append(text.encode(x=place, y="level:Q", text="name:N"))
@@ -147,7 +147,7 @@ def _with_sides(levels: Sequence[Row]) -> list[Row]:
     ]
 
 
-def arranged(
+def arrange_panels(
     parts: Sequence[Any],
     rows: Sequence[Row],
     levels: Sequence[Row],
@@ -162,7 +162,7 @@ def arranged(
     import altair as alt
 
     data = alt.Data(values=[*map(dict, rows), *_with_sides(levels)])
-    has_panels = panel is not None and len(values_of(rows, panel)) > 1
+    has_panels = panel is not None and len(distinct_values(rows, panel)) > 1
     size: dict[str, Any] = {"width": width or (PANEL if has_panels else WIDTH)}
     if height is not None:
         size["height"] = height if not has_panels or width else round(height * 0.75)
@@ -172,7 +172,7 @@ def arranged(
         return layered.properties(data=data, **fluid)
     header = alt.Header(title=None, labelLimit=max(size["width"], 170))
     faceted = layered.facet(
-        facet=alt.Facet(f"{panel}:N", title=None, header=header, sort=values_of(rows, str(panel))),
+        facet=alt.Facet(f"{panel}:N", title=None, header=header, sort=distinct_values(rows, str(panel))),
         columns=columns,
         data=data,
     )

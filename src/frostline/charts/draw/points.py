@@ -7,15 +7,15 @@ from typing import Any
 
 from frostline.charts import Row
 from frostline.charts.draw.parts import (
-    arranged,
+    arrange_panels,
+    arrowheads,
     as_spec,
-    colour_of,
-    cut_ends,
-    level_lines,
-    shape_of,
+    distinct_values,
+    draw_levels,
+    encode_colour,
+    encode_shape,
+    integer_axis,
     tooltips,
-    values_of,
-    whole_axis,
 )
 from frostline.charts.theme import CATEGORIES, GREY
 
@@ -66,14 +66,14 @@ def scatter(
     across = alt.Scale(type="log", nice=False, padding=14) if log else alt.Scale(zero=False, padding=14)
     height = alt.Y(f"{y}:Q", title=y_title, scale=alt.Scale(zero=False, padding=10))
     base = alt.Chart().encode(x=alt.X(f"{x}:Q", title=x_title, scale=across), y=height)
-    hue, parts = colour_of(rows, colour, colour_title, colours), []
+    hue, parts = encode_colour(rows, colour, colour_title, colours), []
     if joined is not None:
         front = base.transform_filter(f"datum.{joined}")
         parts.append(front.mark_line(color=GREY, strokeDash=[5, 4], interpolate="step-after"))
     if interval is not None:
         low, high = interval
         parts.append(base.mark_rule(opacity=0.5).encode(y=alt.Y(f"{low}:Q", title=y_title), y2=alt.Y2(high), **hue))
-    shape = {} if colour is None else {"shape": shape_of(rows, colour, colour_title)}
+    shape = {} if colour is None else {"shape": encode_shape(rows, colour, colour_title)}
     points = base.mark_point(filled=True, size=80, opacity=0.9)
     parts.append(points.encode(tooltip=tooltips(rows), **hue, **shape))
     if trend:
@@ -81,7 +81,7 @@ def scatter(
     if label is not None:
         written = base.mark_text(align="left", dx=8, dy=-6, fontSize=11, limit=160)
         parts.append(written.encode(text=f"{label}:N"))
-    return as_spec(arranged(parts + level_lines(levels), rows, levels, panel))
+    return as_spec(arrange_panels(parts + draw_levels(levels), rows, levels, panel))
 
 
 def strip(
@@ -113,7 +113,7 @@ def strip(
     """
     import altair as alt
 
-    across = alt.X(f"{x}:Q", title=x_title, axis=whole_axis(rows, x), scale=alt.Scale(zero=False, padding=14))
+    across = alt.X(f"{x}:Q", title=x_title, axis=integer_axis(rows, x), scale=alt.Scale(zero=False, padding=14))
     base = alt.Chart().transform_filter(f"isValid(datum.{x})").encode(x=across)
     hue, scale = {"color": alt.value(CATEGORIES[0])}, alt.Scale(zero=False, padding=10)
     parts: list[Any] = []
@@ -130,7 +130,7 @@ def strip(
         shape = alt.Chart().transform_filter("isValid(datum.density)")
         parts.insert(0, shape.mark_area(orient="horizontal", opacity=0.15, color=CATEGORIES[0]).encode(
             x=alt.X("from:Q"), x2="to", y=alt.Y("height:Q", title=y_title)))  # fmt: skip
-    return as_spec(arranged(parts + level_lines(levels), [*rows, *shapes], levels, panel, independent=True))
+    return as_spec(arrange_panels(parts + draw_levels(levels), [*rows, *shapes], levels, panel, independent=True))
 
 
 def _distributions(rows: Sequence[Row], x: str, y: str, panel: str | None) -> list[Row]:
@@ -188,9 +188,9 @@ def dots(
     """
     import altair as alt
 
-    base = alt.Chart().encode(y=alt.Y(f"{x}:N", title=x_title, sort=values_of(rows, x), axis=alt.Axis(grid=True)))
-    hue = colour_of(rows, colour, colour_title, colours)
-    shape = {} if colour is None else {"shape": shape_of(rows, colour, colour_title)}
+    base = alt.Chart().encode(y=alt.Y(f"{x}:N", title=x_title, sort=distinct_values(rows, x), axis=alt.Axis(grid=True)))
+    hue = encode_colour(rows, colour, colour_title, colours)
+    shape = {} if colour is None else {"shape": encode_shape(rows, colour, colour_title)}
     base = base.transform_filter(f"isValid(datum.{y})")
     # A level without a name would get an empty line; with one it has no value and is not drawn there.
     names = {row.get(panel) if panel else None: row[x] for row in rows}
@@ -203,14 +203,14 @@ def dots(
         low, high = interval
         ends = {"x": alt.X(f"{low}:Q", title=y_title), "x2": alt.X2(high)}
         parts.append(base.mark_rule(opacity=0.6, strokeWidth=2).encode(**ends, **hue))
-        parts += cut_ends(base, rows, interval, hue, axis="x")
+        parts += arrowheads(base, rows, interval, hue, axis="x")
     place = alt.X(f"{y}:Q", title=y_title, scale=alt.Scale(zero=False))
     points = base.mark_point(filled=True, size=70, opacity=1)
     parts.append(points.encode(x=place, tooltip=tooltips(rows), **hue, **shape))
-    return as_spec(arranged(parts, rows, levels, panel, height=None, independent=True))
+    return as_spec(arrange_panels(parts, rows, levels, panel, height=None, independent=True))
 
 
-def beside(
+def side_by_side(
     rows: Sequence[Row],
     x: str,
     y: str,
@@ -237,28 +237,28 @@ def beside(
     base = alt.Chart().transform_filter(f"isValid(datum.{x})")  # levels have no place from left to right
     base = base.encode(
         x=alt.X(f"{x}:O", title=x_title, sort="ascending", axis=alt.Axis(labelAngle=0, grid=False)),
-        xOffset=alt.XOffset(f"{colour}:N", sort=values_of(rows, colour)),
+        xOffset=alt.XOffset(f"{colour}:N", sort=distinct_values(rows, colour)),
     )
-    hue = colour_of(rows, colour, colour_title, colours)
-    parts: list[Any] = level_lines(levels)
+    hue = encode_colour(rows, colour, colour_title, colours)
+    parts: list[Any] = draw_levels(levels)
     if interval is not None:
         low, high = interval
         ends = {"y": alt.Y(f"{low}:Q", title=y_title), "y2": alt.Y2(high)}
         parts.append(base.mark_rule(opacity=0.6, strokeWidth=2).encode(**ends, **hue))
-        parts += cut_ends(base, rows, interval, hue, axis="y")
+        parts += arrowheads(base, rows, interval, hue, axis="y")
     scale = alt.Scale(zero=False) if domain is None else alt.Scale(domain=list(domain))
     height = alt.Y(f"{y}:Q", title=y_title, scale=scale)
     points = base.mark_point(filled=True, size=70, opacity=1)
-    shape = shape_of(rows, colour, colour_title)
+    shape = encode_shape(rows, colour, colour_title)
     parts.append(points.encode(y=height, tooltip=tooltips(rows), shape=shape, **hue))
     if label is not None:
         named = base.transform_filter(f"isValid(datum.{label})")
         # Upright where columns are too narrow for a name across.
-        is_narrow = len(values_of(rows, x)) > _WIDE
+        is_narrow = len(distinct_values(rows, x)) > _WIDE
         text = (
             named.mark_text(fontSize=10, angle=270, align="left", dx=8)
             if is_narrow
             else named.mark_text(fontSize=10, dy=-10)
         )
         parts.append(text.encode(y=f"{interval[1] if interval else y}:Q", text=f"{label}:N"))
-    return as_spec(arranged(parts, rows, levels, panel, independent=True))
+    return as_spec(arrange_panels(parts, rows, levels, panel, independent=True))

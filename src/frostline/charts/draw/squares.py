@@ -7,7 +7,7 @@ from typing import Any
 
 from frostline.charts import Row
 from frostline.charts.draw.parts import (
-    arranged,
+    arrange_panels,
     as_spec,
     tooltips,
 )
@@ -67,7 +67,7 @@ def heatmap(
     if written and side > 20:
         parts.append(square.mark_text(fontSize=11 if side > 30 else 9).encode(**_written(rows, value, domain, middle)))
     width, height = side * len(across), side * len(down)
-    return as_spec(arranged(parts, rows, (), panel, columns=columns, width=width, height=height))
+    return as_spec(arrange_panels(parts, rows, (), panel, columns=columns, width=width, height=height))
 
 
 def _written(
