@@ -135,7 +135,7 @@ def _orders(measured: Sequence[Row], recovered: Sequence[Row]) -> Figure:
     cases = [{"case": name_case(row, measured, "encoder", "task"), **row} for row in measured]
     whole = [{"case": row["case"], "number": row["number"], **{key: row[key] for key in wanted}}
              for row in cases if row["arm"] not in _ENDS]  # fmt: skip
-    drawn, cut = clip_intervals(whole, "mean", "low", "high", said=WHISKERS, panel="case", limits=POINTS)
+    drawn, cut = clip_intervals(whole, "mean", "low", "high", note=WHISKERS, panel="case", limits=POINTS)
     levels = [{"case": row["case"], "level": row["mean"], "name": _ENDS[row["arm"]]}
               for row in cases if row["arm"] in _ENDS]  # fmt: skip
     for case, group in group_rows(drawn, "case"):

@@ -113,7 +113,7 @@ def _by_k(rows: Sequence[Row]) -> Figure:
         for row, arm in arms
         if arm.kind == kind
     ]
-    drawn, notes = clip_intervals(told, "mean", "low", "high", said=WHISKERS)
+    drawn, notes = clip_intervals(told, "mean", "low", "high", note=WHISKERS)
     levels = [{"level": row["mean"], "name": "all", "panel": row["panel"]}
               for row in rows if row["arm"] == "full"]  # fmt: skip
     return Figure(

@@ -81,7 +81,7 @@ def _shares(shares: Sequence[Row], aside: Collection[str]) -> Figure:
 def _quality(known: Sequence[Row]) -> Figure:
     wanted = ("encoder", "task", "frozen", "seeds", "mean", "low", "high", "minus_full")
     whole = [{key: row[key] for key in wanted} for row in known]
-    drawn, cut = clip_intervals(whole, "mean", "low", "high", said=BANDS, panel="encoder", limits=POINTS)
+    drawn, cut = clip_intervals(whole, "mean", "low", "high", note=BANDS, panel="encoder", limits=POINTS)
     return Figure(
         name="quality",
         title="Quality by the number of frozen layers",

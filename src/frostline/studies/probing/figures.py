@@ -44,7 +44,7 @@ def _beside(
     mine = [row for row in curves if row["arm"] in arms and row["score"] in (score, probe)]
     told = [{"panel": name_case(row, mine, "encoder", "task"), **row} for row in mine]
     cut = [
-        clip_intervals([row for row in told if row["score"] == name], "mean", "low", "high", said=BANDS)
+        clip_intervals([row for row in told if row["score"] == name], "mean", "low", "high", note=BANDS)
         for name in (score, probe)
     ]
     notes = tuple(dict.fromkeys(note for _, said in cut for note in said))

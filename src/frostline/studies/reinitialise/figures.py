@@ -57,7 +57,7 @@ def _kept(rows: Sequence[Row], probing: Sequence[Row], options: Mapping[str, Any
          **{key: row[key] for key in wanted}}
         for row in rows
     ]  # fmt: skip
-    drawn, cut = clip_intervals(whole, "mean", "low", "high", said=BANDS, panel="case", limits=POINTS)
+    drawn, cut = clip_intervals(whole, "mean", "low", "high", note=BANDS, panel="case", limits=POINTS)
     scale = METRICS[rows[0]["metric"]].points if rows else 100
     probes = {(row["encoder"], row["task"], row["layer"]): row["probe"] for row in probing if row["probe"] is not None}
     for (encoder, task, layer), probe in probes.items():
@@ -160,7 +160,7 @@ def _blocks(rows: Sequence[Row], ends: Sequence[Row], *, preserved: bool) -> Fig
     single = all(row["first"] == row["last"] for row in rows)
     wanted = ("encoder", "task", "rows", "arm", "first", "last", "seeds", "mean", "low", "high", "minus_full")
     whole = [{"case": _case(row, rows), **{key: row[key] for key in wanted}} for row in rows]
-    drawn, cut = clip_intervals(whole, "mean", "low", "high", said=BANDS, panel="case", limits=POINTS)
+    drawn, cut = clip_intervals(whole, "mean", "low", "high", note=BANDS, panel="case", limits=POINTS)
     levels = [{"case": _case(row, rows), "level": row["mean"], "name": _ENDS[row["arm"]]} for row in ends]
     what = "layer" if single else "block"
     state = "the only pretrained one" if preserved else "new"
@@ -228,7 +228,7 @@ def _losses(rows: Sequence[Row]) -> Figure:
     others = [arm for (arm,), _ in group_rows(known, "arm") if arm not in _ENDS]
     chosen = _ENDS | {arm: arm for arm in others[len(others) // 2 :][:1]}
     whole = [{"case": _case(row, known), **row, "arm": chosen[row["arm"]]} for row in known if row["arm"] in chosen]
-    drawn, cut = clip_intervals(whole, "mean", "low", "high", said=BANDS, panel="case")
+    drawn, cut = clip_intervals(whole, "mean", "low", "high", note=BANDS, panel="case")
     return Figure(
         name="losses",
         title=_gap(known),

@@ -70,7 +70,7 @@ def _colours(rows: Sequence[Row]) -> dict[str, str]:
 def _by_setting(curves: Sequence[Row], compared: Sequence[Row], kind: str, *, paper: str) -> Figure:
     mine = sorted(_of(curves, kind=kind, score=_PLAIN, states="mean"), key=_size, reverse=True)
     told = _told(mine, "curve", "setting")
-    drawn, notes = clip_intervals(told, "mean", "mean_low", "mean_high", said=_BANDS, limits=(0, float("inf")))
+    drawn, notes = clip_intervals(told, "mean", "mean_low", "mean_high", note=_BANDS, limits=(0, float("inf")))
     title = _steadiness(_of(compared, kind=kind, score=_PLAIN, states="mean"), kind)
     return Figure(
         name=kind,
@@ -121,7 +121,7 @@ def _trust(compared: Sequence[Row], kind: str, *, paper: str) -> Figure:
         {**row, "low": _clipped(row["low"], row["what"]), "high": _clipped(row["high"], row["what"])} for row in drawn
     ]
     cut = [row for row in drawn if row["what"] == _ZETA]
-    shown, notes = clip_intervals(cut, "value", "low", "high", said=_WHISKERS)
+    shown, notes = clip_intervals(cut, "value", "low", "high", note=_WHISKERS)
     rest = [{**row, "shown_low": row["low"], "shown_high": row["high"], "cut": None} for row in drawn if row not in cut]
     drawn = [*shown, *rest]
     spec = dots(drawn, "setting", "value", x_title="", y_title="mean over draws",
@@ -172,7 +172,7 @@ def _by_states(curves: Sequence[Row], compared: Sequence[Row]) -> Figure:
         if row["rows"] == most[row["encoder"], row["task"]]
     ]
     drawn, notes = clip_intervals(
-        _told(mine, "curve", "words"), "mean", "mean_low", "mean_high", said=_BANDS, limits=(0, float("inf"))
+        _told(mine, "curve", "words"), "mean", "mean_low", "mean_high", note=_BANDS, limits=(0, float("inf"))
     )
     return Figure(
         name="states",

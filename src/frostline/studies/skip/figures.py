@@ -57,7 +57,7 @@ def _longest(rows: Sequence[Row]) -> str:
 def _singles(rows: Sequence[Row]) -> Figure:
     wanted = ("encoder", "task", "layer", "seeds", "drop", "low", "high")
     whole = [{"case": name_case(row, rows, "encoder", "task"), **{key: row[key] for key in wanted}} for row in rows]
-    drawn, cut = clip_intervals(whole, "drop", "low", "high", said=WHISKERS, panel="case", from_zero=True)
+    drawn, cut = clip_intervals(whole, "drop", "low", "high", note=WHISKERS, panel="case", from_zero=True)
     return Figure(
         name="layers",
         title=_dearest(informative_rows(rows)),
@@ -85,7 +85,7 @@ def _dearest(rows: Sequence[Row]) -> str:
 
 def _by_length(rows: Sequence[Row]) -> Figure:
     whole = [row for row in rows if row["upper_minus_lower"] is not None]
-    drawn, cut = clip_intervals(whole, "upper_minus_lower", "low", "high", said=BANDS, panel="encoder", from_zero=True)
+    drawn, cut = clip_intervals(whole, "upper_minus_lower", "low", "high", note=BANDS, panel="encoder", from_zero=True)
     levels = [{"level": 0.0, "name": "", "encoder": encoder} for (encoder,), _ in group_rows(drawn, "encoder")]
     return Figure(
         name="halves",

@@ -50,7 +50,7 @@ def _kind(arm: str) -> str:
 
 def _by_layers(rows: Sequence[Row], plans: Sequence[Row]) -> Figure:
     placed = sorted((row for row in plans if row["layers"] is not None), key=_order)
-    cut, notes = clip_intervals(placed, "mean", "low", "high", said=WHISKERS)
+    cut, notes = clip_intervals(placed, "mean", "low", "high", note=WHISKERS)
     best = {id(max(column, key=lambda row: row["mean"])) for _, column in group_rows(cut, "panel", "layers")}
     drawn = [{**row, "best": _plans(row) if id(row) in best else None} for row in cut]
     levels = [{"level": row["mean"], "name": "all", "panel": row["panel"]} for row in rows if row["arm"] == "full"]

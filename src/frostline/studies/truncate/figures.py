@@ -37,7 +37,7 @@ def _layers(rows: Sequence[Row], summary: Sequence[Row]) -> Figure:
         for row in cases
         if row["layer"] is not None
     ]
-    drawn, cut = clip_intervals(whole, "mean", "low", "high", said=BANDS, panel="case", limits=POINTS)
+    drawn, cut = clip_intervals(whole, "mean", "low", "high", note=BANDS, panel="case", limits=POINTS)
     levels = [
         {"case": row["case"], "level": row["mean"], "name": "best constant answer"}
         for row in cases
@@ -73,7 +73,7 @@ def _worth(summary: Sequence[Row], results: Results) -> Figure:
     wanted = ("encoder", "task", "seeds", "tuned_minus_orig", "low", "high")
     known = [{key: row[key] for key in wanted} for row in summary if row["tuned_minus_orig"] is not None]
     drawn, cut = clip_intervals(
-        known, "tuned_minus_orig", "low", "high", said=WHISKERS, panel="no panel", from_zero=True
+        known, "tuned_minus_orig", "low", "high", note=WHISKERS, panel="no panel", from_zero=True
     )
     counted = [row for row in informative_rows(summary) if row["tuned_minus_orig"] is not None]
     gaps = [row["tuned_minus_orig"] for row in counted]
