@@ -26,8 +26,8 @@ from frostline.errors import OptionError, UserError
 from frostline.records import Recipe, TrialResult
 from frostline.studies import Ask
 from frostline.studies._engine import run as study_run
-from frostline.studies._engine.folder import agree
-from frostline.studies._engine.results import read_tables, read_trials, unfinished, write_trials
+from frostline.studies._engine.folder import write_specification
+from frostline.studies._engine.results import describe_unfinished, read_tables, read_trials, write_trials
 from frostline.studies._tables import notes_on_all
 from frostline.tasks import load_task
 from frostline.trials.context import Context
@@ -133,7 +133,7 @@ def asked_in(folder, **asked):
     usual = {"study": "reinitialise", "encoders": {}, "tasks": {}, "seeds": 3, "options": {}, "given": [],
              "recipe": Recipe().to_json(), "protocol": "held-out", "device": "cpu"}  # fmt: skip
     varies, only_looks = asked.pop("varies", ("epochs", "seeds")), asked.pop("only_looks", False)
-    agree(folder, usual | asked, defaults={}, aside={}, varies=varies, only_looks=only_looks)
+    write_specification(folder, usual | asked, defaults={}, aside={}, varies=varies, only_looks=only_looks)
     with Store(folder / "store.sqlite") as store:
         store.put(numbered(1), RESULT)
     return json.loads((folder / "study.json").read_text())["seeds"]
@@ -270,8 +270,8 @@ def test_two_processes_cannot_run_a_study_in_one_folder_and_a_killed_one_leaves_
     found, folder = finished
     script = (
         "import pathlib, sys, time\n"
-        "from frostline.studies._engine.folder import claimed\n"
-        "with claimed(pathlib.Path(sys.argv[1])):\n"
+        "from frostline.studies._engine.folder import lock_folder\n"
+        "with lock_folder(pathlib.Path(sys.argv[1])):\n"
         "    print('held', flush=True)\n"
         "    time.sleep(300)\n"
     )
@@ -531,7 +531,7 @@ def test_an_export_to_something_else_and_a_folder_without_trials_are_refused(fin
 
 def test_a_study_that_was_stopped_says_how_far_it_is(finished, tmp_path):
     found, _ = finished
-    assert unfinished(found.folder) is None
+    assert describe_unfinished(found.folder) is None
 
     class Stopped(MadeUp):
         def run(self, specs, *, keep=False):
@@ -541,15 +541,15 @@ def test_a_study_that_was_stopped_says_how_far_it_is(finished, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         run_quickly("freeze", tmp_path, layers=2, executor=Stopped)
     again = "; the same `frostline study` command goes on with it"
-    assert unfinished(tmp_path / "freeze") == f"this study is not finished: 2 of 6 trials are done{again}"
+    assert describe_unfinished(tmp_path / "freeze") == f"this study is not finished: 2 of 6 trials are done{again}"
     run_quickly("freeze", tmp_path, executor=MadeUp)
-    assert unfinished(tmp_path / "freeze") is None
+    assert describe_unfinished(tmp_path / "freeze") is None
     with pytest.raises(KeyboardInterrupt):
         run_quickly("freeze", tmp_path, executor=Stopped, seeds=4)
     said = "this study is not finished: 8 of 12 trials are done; the tables are from before"
-    assert unfinished(tmp_path / "freeze") == f"{said}{again}"
+    assert describe_unfinished(tmp_path / "freeze") == f"{said}{again}"
     (tmp_path / "freeze" / "progress.json").unlink()  # stopped before the first of the trials that are missing
-    assert unfinished(tmp_path / "freeze") == f"this study is not finished; the tables are from before{again}"
+    assert describe_unfinished(tmp_path / "freeze") == f"this study is not finished; the tables are from before{again}"
 
 
 # Kills ---------------------------------------------------------------------------------------------------------------

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from frostline.charts.draw import bars, beside, dots, trajectories
+from frostline.charts.draw import bars, dots, side_by_side, trajectories
 from frostline.charts.draw.parts import shown_columns
-from frostline.charts.words import cut_intervals
+from frostline.charts.words import clip_intervals
 
 
 def cut(*rows, **more):
     given = [{"panel": "", "y": y, "low": low, "high": high} for y, low, high in rows]
-    return cut_intervals(given, "y", "low", "high", said="whiskers", **more)
+    return clip_intervals(given, "y", "low", "high", note="whiskers", **more)
 
 
 def ends(found):
@@ -27,7 +27,7 @@ def test_an_interval_that_fits_is_drawn_whole_and_said_to_be_one():
 def test_an_interval_that_goes_far_beyond_the_values_is_cut_which_is_marked_and_said():
     found, (note,) = cut((1.0, -50.0, 52.0), (3.0, 2.0, 40.0))
     assert ends(found) == [(-1.0, 5.0, "low high"), (2.0, 5.0, "high")]
-    assert note.startswith("whiskers; those that reach far beyond the values are cut")
+    assert note.startswith("whiskers; intervals much wider than the range of the values are cut off")
 
 
 def test_a_difference_whose_interval_reaches_across_zero_is_drawn_across_zero():
@@ -50,7 +50,7 @@ def test_a_value_without_an_interval_has_none_and_nothing_is_said():
                                         "shown_high": None, "cut": None}], ())  # fmt: skip
 
 
-@pytest.mark.parametrize(("chart", "axis"), [(bars, "x"), (dots, "x"), (beside, "y")])
+@pytest.mark.parametrize(("chart", "axis"), [(bars, "x"), (dots, "x"), (side_by_side, "y")])
 def test_cut_ends_have_arrowheads_and_whole_ones_have_none(chart, axis):
     def shapes(rows):
         told = [{**row, "k": number, "kind": "a"} for number, row in enumerate(rows)]

@@ -8,7 +8,7 @@ import pytest
 
 from frostline.records.difference import Difference
 from frostline.stats.intervals import summarise
-from frostline.studies._comparisons import both_intervals, correct
+from frostline.studies._comparisons import correct, interval_columns
 from frostline.studies._tables import best_constant, constant_quality, is_informative
 
 
@@ -71,11 +71,11 @@ def test_a_task_tells_something_only_where_full_tuning_is_shown_to_beat_the_best
 )
 def test_little_is_lost_only_where_seeds_and_rows_both_show_it(gaps, rows, shown):
     over_rows = Difference(value=0.1, low=rows[0], high=rows[1])
-    assert both_intervals(summarise(gaps), over_rows, margin=1.0)["non_inferior"] is shown
+    assert interval_columns(summarise(gaps), over_rows, margin=1.0)["non_inferior"] is shown
 
 
 def test_one_seed_has_no_interval_of_either_kind():
-    found = both_intervals(summarise([0.1]), Difference(value=0.1, low=0.0, high=0.2), margin=1.0)
+    found = interval_columns(summarise([0.1]), Difference(value=0.1, low=0.0, high=0.2), margin=1.0)
     assert set(found.values()) == {None}
 
 

@@ -16,7 +16,7 @@ from tests.charts.figure_facts import check_figures, check_valid
 from frostline.charts import Results
 from frostline.records.table import Table
 from frostline.studies import STUDIES
-from frostline.studies.strategies import plans_of_paper_1
+from frostline.studies.strategies import plans_of_xie
 from frostline.studies.strategies.figures import _kind
 
 DRAWN, GOLDEN = Path(__file__).parent / "drawn", Path(__file__).parent / "golden"
@@ -86,6 +86,6 @@ def test_the_tables_that_studies_write_can_be_drawn(case):
 
 @pytest.mark.parametrize("best", [1, 3, 6])
 def test_only_full_tuning_is_drawn_as_tuning_all_layers(best):
-    arms = [str(arm) for arm, _ in plans_of_paper_1(SimpleNamespace(depth=6), best, 0)]
+    arms = [str(arm) for arm, _ in plans_of_xie(SimpleNamespace(depth=6), best, 0)]
     assert "middle-2, cut" in arms
     assert [arm for arm in arms if _kind(arm) == _kind("full")] == ["full"]

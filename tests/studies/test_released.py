@@ -17,7 +17,7 @@ from frostline.encoders.loading import quiet_transformers
 from frostline.encoders.surgery import reinitialise
 from frostline.errors import OptionError
 from frostline.records import LayerScores, Plan
-from frostline.studies._released import frozen_by_prefix
+from frostline.studies._released import freeze_by_prefix
 
 
 @pytest.mark.parametrize(
@@ -32,11 +32,11 @@ from frostline.studies._released import frozen_by_prefix
 )
 def test_freezing_by_the_beginning_of_names_freezes_the_tens_with_the_one(tuned, kept):
     plan = Plan(layers=tuple(tuned), head=12)
-    assert frozen_by_prefix(plan).layers == tuple(kept)
+    assert freeze_by_prefix(plan).layers == tuple(kept)
 
 
 def test_an_encoder_of_24_layers_loses_all_the_tens_and_twenties():
-    plan = frozen_by_prefix(Plan(layers=tuple(range(4, 25)), head=24))
+    plan = freeze_by_prefix(Plan(layers=tuple(range(4, 25)), head=24))
     assert plan.layers == tuple(range(4, 11))  # `layer.1` and `layer.2` take 10..19 and 20..23 with them
 
 

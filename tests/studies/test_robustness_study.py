@@ -24,12 +24,12 @@ from frostline.studies import STUDIES
 from frostline.studies.robustness import (
     IMBALANCE,
     SCARCITY,
-    available,
-    drawn_rows,
-    imbalances,
-    scarcities,
+    count_available,
+    draw_rows,
+    imbalanced_settings,
+    scarce_settings,
 )
-from frostline.studies.robustness.tables import compared
+from frostline.studies.robustness.tables import compare_curves
 from frostline.tasks import load_task
 
 
@@ -58,19 +58,19 @@ def row_of(studied, **wanted):
 
 
 def test_two_classes_have_the_papers_shares_at_one_number_of_rows():
-    found = imbalances([400, 300], 10_000)
+    found = imbalanced_settings([400, 300], 10_000)
     assert [setting.counts for setting in found] == [(210, 210), (315, 105), (378, 42), (399, 21)]
     assert [setting.name for setting in found] == ["share 0.5", "share 0.25", "share 0.1", "share 0.05"]
 
 
 def test_three_classes_have_the_papers_sizes():
-    found = [setting.counts for setting in imbalances([50_000] * 3, 30_000)]
+    found = [setting.counts for setting in imbalanced_settings([50_000] * 3, 30_000)]
     assert found == [(10_000,) * 3, (6_000, 12_000, 12_000), (18_000, 6_000, 6_000), (24_000, 3_000, 3_000)]
 
 
 @pytest.mark.parametrize("sizes", [[41, 37], [1000, 23], [30, 31, 77], [19, 500, 44, 90]])
 def test_no_class_is_asked_for_more_rows_than_it_has_and_all_settings_are_equally_large(sizes):
-    found = imbalances(sizes, 10_000)
+    found = imbalanced_settings(sizes, 10_000)
     assert found
     assert len({sum(setting.counts) for setting in found}) == 1
     for setting in found:
@@ -79,30 +79,30 @@ def test_no_class_is_asked_for_more_rows_than_it_has_and_all_settings_are_equall
 
 
 def test_scarce_rows_are_equal_classes_from_the_largest_number_down_as_far_as_the_data_go():
-    found = scarcities([500, 90], [40, 5_000, 1_000, 100])
+    found = scarce_settings([500, 90], [40, 5_000, 1_000, 100])
     assert [setting.counts for setting in found] == [(90, 90), (50, 50), (20, 20)]
     assert [setting.name for setting in found] == ["180 rows", "100 rows", "40 rows"]
 
 
 def test_a_limit_of_rows_holds_for_all_classes_together(task):
-    have = available(task, 100)
+    have = count_available(task, 100)
     assert sum(have) <= 100
     whole = Counter(task.train.labels)
     assert have == tuple(100 * whole[number] // len(task.train) for number in (0, 1))
-    assert available(task, None) == (whole[0], whole[1])
+    assert count_available(task, None) == (whole[0], whole[1])
 
 
 def test_draws_have_the_wanted_classes_differ_by_seed_and_hold_smaller_ones(task):
-    few, many = (drawn_rows(task.train, counts, seed=3) for counts in ((5, 20), (9, 40)))
+    few, many = (draw_rows(task.train, counts, seed=3) for counts in ((5, 20), (9, 40)))
     assert Counter(task.train.labels[row] for row in few) == {0: 5, 1: 20}
     assert set(few) < set(many)
-    assert few != drawn_rows(task.train, (5, 20), seed=4)
+    assert few != draw_rows(task.train, (5, 20), seed=4)
 
 
 def test_the_curves_are_the_variability_of_the_drawn_rows(studied, task):
     encoder = load_encoder(str(studied.folder.parent / "tiny"))
     point = the_point(studied, IMBALANCE, 2)
-    rows = task.train.take(drawn_rows(task.train, point.spec.options["settings"]["share 0.1"], seed=2))
+    rows = task.train.take(draw_rows(task.train, point.spec.options["settings"]["share 0.1"], seed=2))
     states = pooled_states(encoder, encoder.tokenize(rows.texts), poolings=["mean", "first"])
     for pooling, found in states.items():
         expected = variability(found, torch.tensor(rows.labels)).numpy()
@@ -114,7 +114,7 @@ def test_the_curves_are_the_variability_of_the_drawn_rows(studied, task):
 def test_two_classes_follow_the_closed_form(studied, task):
     encoder = load_encoder(str(studied.folder.parent / "tiny"))
     setting, counts = list(the_point(studied, SCARCITY, 0).spec.options["settings"].items())[-1]
-    rows = task.train.take(drawn_rows(task.train, counts, seed=0))
+    rows = task.train.take(draw_rows(task.train, counts, seed=0))
     states = pooled_states(encoder, encoder.tokenize(rows.texts))["mean"].double().numpy()
     labels = np.array(rows.labels)
     for layer in (1, 4):
@@ -161,7 +161,7 @@ def test_the_table_compares_every_draw_with_the_mean_reference(studied):
 def test_the_probe_is_a_logistic_regression_on_the_reference_rows_of_the_draw(studied, task):
     encoder = load_encoder(str(studied.folder.parent / "tiny"))
     point = the_point(studied, SCARCITY, 1)
-    rows = task.train.take(drawn_rows(task.train, next(iter(point.spec.options["settings"].values())), seed=1))
+    rows = task.train.take(draw_rows(task.train, next(iter(point.spec.options["settings"].values())), seed=1))
     states = pooled_states(encoder, encoder.tokenize(rows.texts), poolings=["mean", "first"])
     labels = torch.tensor(rows.labels)
     for pooling, found in states.items():
@@ -203,8 +203,8 @@ def test_the_reference_of_scarce_rows_is_the_largest_number(studied):
 
 
 def test_draws_with_undefined_layers_are_left_out_of_comparisons():
-    assert compared([None, 2.0, 1.0, 3.0], [None, 2.0, 1.0, 3.0])["log_ratio"] == 0
-    shallow = compared([None, 2.0, 1.0], [None, 1.0, 2.0])
+    assert compare_curves([None, 2.0, 1.0, 3.0], [None, 2.0, 1.0, 3.0])["log_ratio"] == 0
+    shallow = compare_curves([None, 2.0, 1.0], [None, 1.0, 2.0])
     assert (shallow["zeta"], shallow["spearman"], shallow["distance"]) == (None, None, 1)
 
 

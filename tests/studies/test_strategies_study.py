@@ -15,7 +15,7 @@ from frostline.charts import Results
 from frostline.studies import STUDIES
 from frostline.studies._arms import Arm, read_arm
 from frostline.studies._comparisons import non_inferior_note
-from frostline.studies.strategies import plans_of_paper_1
+from frostline.studies.strategies import plans_of_xie
 from frostline.tasks import load_task
 
 
@@ -49,7 +49,7 @@ def test_full_fine_tuning_alone_is_shorter_on_the_largest_tasks(points):
 
 @pytest.mark.parametrize("best", [1, 3, 6])
 def test_the_name_of_an_arm_gives_the_arm_back(best):
-    arms = [arm for arm, _ in plans_of_paper_1(SimpleNamespace(depth=6), best, 0)]
+    arms = [arm for arm, _ in plans_of_xie(SimpleNamespace(depth=6), best, 0)]
     assert [read_arm(str(arm)) for arm in arms] == arms
     assert len({str(arm) for arm in arms}) == len(set(arms))
 

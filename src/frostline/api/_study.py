@@ -17,7 +17,7 @@ from frostline.progress import Progress, logger, silent
 from frostline.records import Recipe
 from frostline.records.compute import Compute
 from frostline.studies import STUDIES, Study
-from frostline.studies._engine.folder import agree, check_folder, claimed
+from frostline.studies._engine.folder import check_folder, lock_folder, write_specification
 from frostline.studies._engine.run import Studied, StudyRun
 from frostline.tasks import Task, load_task, sample
 from frostline.tasks.columns import guesses_in_words
@@ -165,10 +165,12 @@ def study(
         dry_run=dry_run,
         progress=progress,
     )
-    with claimed(folder), contextlib.closing(runs):
+    with lock_folder(folder), contextlib.closing(runs):
         families = {one.name: one.family.name for one in encoders}  # for the colours of figures
         specification, aside = study_run.specification(), {"families": families}
-        agree(folder, specification, defaults=chosen.defaults, aside=aside, varies=chosen.varies, only_looks=dry_run)
+        write_specification(
+            folder, specification, defaults=chosen.defaults, aside=aside, varies=chosen.varies, only_looks=dry_run
+        )
         return study_run.all(runs, retry_failed=retry_failed)
 
 

@@ -1,7 +1,7 @@
-"""Figures: each with a title that states what was found, a description in words, and the table that it was drawn from.
+"""Figures: each has a title that states a finding, a description in words, and the rows it was drawn from.
 
-A figure is a Vega-Lite specification, so that the page shows it live and `frostline report --figures` prints it. What
-it is drawn from is a table that lies in a folder: no encoder, task or trial is needed again.
+A figure is a Vega-Lite specification: the report shows it live and `frostline report --figures` prints it. Figures are
+drawn from the tables in a folder; no encoder, task or trial is needed.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """A chart and what has to stand around it.
+    """A chart with its title, description and notes.
 
     Args:
-        name: short, for files.
-        title: what it shows to be the case, a sentence.
-        alt: what is drawn, for those who do not see it.
+        name: short name, used for files.
+        title: the finding, as a sentence.
+        alt: a description of the drawing for readers who cannot see it.
         spec: the Vega-Lite specification, without theme.
-        rows: what is drawn, for the table behind the chart.
-        paper: the figures of the papers that it corresponds to, as in 'paper 1, figures 3 and 9'.
-        notes: what has to be known to read it.
+        rows: the data behind the chart, shown as its table.
+        paper: the corresponding figures of the paper, such as 'Xie et al. 2022, figures 3 and 9'.
+        notes: explanations that a reader needs.
     """
 
     name: str
@@ -40,12 +40,12 @@ class Figure:
 
 @dataclass(frozen=True, kw_only=True)
 class Results:
-    """What the figures of a study are drawn from.
+    """The results of a study that its figures are drawn from.
 
     Args:
-        tables: of the study, by name.
-        families: of its encoders, by name.
-        options: that it was run with, by name.
+        tables: the study's tables, by name.
+        families: the family of each encoder, by the encoder's name.
+        options: the study's options, by name.
     """
 
     tables: Mapping[str, Table] = field(default_factory=dict)
@@ -53,25 +53,22 @@ class Results:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def rows(self, name: str) -> list[dict[str, Cell]]:
-        """The rows of a table; none where there is no such table."""
-        found = self.tables.get(name)
-        return [] if found is None else found.records()
+        """Return the rows of a table; empty if there is no such table."""
+        return self.tables[name].records() if name in self.tables else []
 
     def setting(self, table: str, name: str) -> Any:
-        """What a table's values depend on; None where the table or the setting is not there."""
-        found = self.tables.get(table)
-        return None if found is None else found.settings.get(name)
+        """Return a setting that a table was computed with; None if the table or the setting is missing."""
+        return self.tables[table].settings.get(name) if table in self.tables else None
 
 
-def by(rows: Sequence[Row], *columns: str) -> Iterator[tuple[tuple[Any, ...], list[Row]]]:
-    """The rows by the values of these columns, in the order in which they come."""
-    found: dict[tuple[Any, ...], list[Row]] = {}
+def group_rows(rows: Sequence[Row], *columns: str) -> Iterator[tuple[tuple[Any, ...], list[Row]]]:
+    """Yield the rows grouped by the values of these columns, in order of first appearance."""
+    groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
-        found.setdefault(tuple(row.get(column) for column in columns), []).append(row)
-    yield from found.items()
+        groups.setdefault(tuple(row.get(column) for column in columns), []).append(row)
+    yield from groups.items()
 
 
-def said_of(row: Row, rows: Sequence[Row], *columns: str) -> str:
-    """What tells this row's group from others, such as 'bert-base on sst2'; nothing where there is one group only."""
-    names = [str(row[column]) for column in columns if len({str(one[column]) for one in rows}) > 1]
-    return " on ".join(names)
+def name_case(row: Row, rows: Sequence[Row], *columns: str) -> str:
+    """Return what distinguishes this row's group, such as 'bert-base on sst2'; empty if there is only one group."""
+    return " on ".join(str(row[column]) for column in columns if len({str(other[column]) for other in rows}) > 1)

@@ -1,6 +1,6 @@
-"""Colours and letters of all figures: the same thing has the same colour everywhere, for all kinds of eyes.
+"""Colours and fonts of all figures: the same thing has the same colour everywhere.
 
-The colours are Okabe and Ito's, made to be told apart with the common kinds of colour blindness, in light and in dark.
+The palette is that of Okabe and Ito: distinct with the common kinds of colour blindness, on light and dark backgrounds.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ DIVERGING = "blueorange"
 
 
 class Role(NamedTuple):
-    """How a part of an encoder is drawn after what a plan does with it."""
+    """Colours of a part of an encoder, by its role in a plan."""
 
     fill: str
     ink: str
@@ -32,34 +32,34 @@ ROLES = {
     "dropped": Role("transparent", GREY, GREY), "head": Role("#33312e", "#ffffff", GREY),
 }  # fmt: skip
 
-_LETTERS = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
-_PAPER = {"light": "#ffffff", "dark": "#1c1a18"}
+_FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
+_BACKGROUND = {"light": "#ffffff", "dark": "#1c1a18"}
 _INK = {"light": ("#22201d", "#6b665e", "#e4e0d8"), "dark": ("#ece8e1", "#a8a297", "#3a3732")}
 
 
 def encoder_colours(encoders: Sequence[str], families: Mapping[str, str]) -> dict[str, str]:
-    """A colour for each encoder: its family's, unless another encoder of the family has it already."""
-    from frostline.encoders.families import FAMILIES  # with torch, which no other colour needs
+    """Return a colour for each encoder: its family's, unless another encoder already has it."""
+    from frostline.encoders.families import FAMILIES  # imports torch, which other colours do not need
 
     own = {name: family.colour for name, family in FAMILIES.items()}
-    found: dict[str, str] = {}
+    chosen: dict[str, str] = {}
     spare = iter([colour for colour in CATEGORIES if colour not in own.values()] + list(CATEGORIES))
     for name in dict.fromkeys(encoders):
         colour = own.get(families.get(name, ""))
-        while colour is None or (colour in found.values() and len(found) < len(CATEGORIES)):
+        while colour is None or (colour in chosen.values() and len(chosen) < len(CATEGORIES)):
             colour = next(spare, GREY)
-        found[name] = colour
-    return found
+        chosen[name] = colour
+    return chosen
 
 
 def config(scheme: str = "light") -> dict[str, Any]:
-    """Vega-Lite's settings for letters, lines and backgrounds; `scheme` is light or dark."""
+    """Return Vega-Lite's settings for fonts, lines and backgrounds; `scheme` is light or dark."""
     ink, soft, line = _INK[scheme]
     text = {"labelColor": soft, "titleColor": ink, "labelFontSize": 12, "titleFontSize": 12,
             "titleFontWeight": "normal", "labelLimit": 180, "titleLimit": 400}  # fmt: skip
     return {
-        "background": _PAPER[scheme],
-        "font": _LETTERS,
+        "background": _BACKGROUND[scheme],
+        "font": _FONT,
         "view": {"stroke": None},
         "axis": {
             **text,

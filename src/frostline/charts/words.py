@@ -1,81 +1,77 @@
-"""What titles and notes of figures say, and how much of an interval is drawn."""
+"""Phrases for titles and notes of figures, and the part of an interval that is drawn."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from typing import Any
 
-from frostline.charts import Row, by
+import numpy as np
 
-POINTS = (-100.0, 100.0)  # shares and correlations in points lie within
+from frostline.charts import Row, group_rows
 
-_CUT = "; those that reach far beyond the values are cut in the drawing, and the tables have them whole"
+POINTS = (-100.0, 100.0)  # the range of shares and correlations in points
+
+_CUT = "; intervals much wider than the range of the values are cut off in the drawing and complete in the tables"
 BANDS, WHISKERS = "bands: 95% intervals over seeds", "whiskers: 95% intervals over seeds"
 
 
-def between(values: Sequence[float], *, digits: int = 0) -> str:
-    """The lowest and the highest of them, such as '3 to 5'; one number where they are the same as it is written."""
-    ends = [f"{value:.{digits}f}" for value in (min(values), max(values))]
-    return " to ".join(dict.fromkeys(ends))
+def format_range(values: Sequence[float], *, digits: int = 0) -> str:
+    """Return the lowest and the highest value, such as '3 to 5'; one number if both are written alike."""
+    return " to ".join(dict.fromkeys(f"{value:.{digits}f}" for value in (min(values), max(values))))
 
 
-def in_ranges(layers: Sequence[int], *, last: str = "and") -> str:
-    """Whole numbers with neighbours joined, such as '2 and 4 to 6'; `last` is the word before the last part."""
-    parts: list[list[int]] = []
-    for layer in layers:
-        if parts and parts[-1][-1] == layer - 1:
-            parts[-1].append(layer)
-        else:
-            parts.append([layer])
-    said = [str(part[0]) if len(part) == 1 else f"{part[0]} to {part[-1]}" for part in parts]
-    return said[0] if len(said) == 1 else f"{', '.join(said[:-1])} {last} {said[-1]}"
+def format_ranges(layers: Sequence[int], *, last: str = "and") -> str:
+    """Return whole numbers with neighbours joined, such as '2 and 4 to 6'; `last` is the final conjunction."""
+    runs = np.split(np.asarray(layers), np.flatnonzero(np.diff(layers) != 1) + 1)
+    *words, final = (str(run[0]) if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs)
+    return f"{', '.join(words)} {last} {final}" if words else final
 
 
-def telling(rows: Sequence[Row]) -> list[Row]:
-    """The rows that titles may speak of: not those of tasks that the encoder is not shown to have learned."""
+def informative_rows(rows: Sequence[Row]) -> list[Row]:
+    """Return the rows that titles may count: tasks that full tuning is shown to learn."""
     return [row for row in rows if row.get("informative") is not False]
 
 
-def set_aside(rows: Sequence[Row]) -> tuple[str, ...]:
-    """A note on what titles leave out."""
+def note_left_out(rows: Sequence[Row]) -> tuple[str, ...]:
+    """Return a note on the cases that titles do not count, if there are any."""
     names = dict.fromkeys(f"{row['encoder']} on {row['task']}" for row in rows if row.get("informative") is False)
-    if not names:
-        return ()
-    return (f"not counted in the title, not shown to be better than a constant answer: {', '.join(names)}",)
+    return (f"not counted in the title, because not shown to beat a constant answer: {', '.join(names)}",) * bool(names)
 
 
-def cut_intervals(
+def clip_intervals(
     rows: Sequence[Row],
     y: str,
     low: str,
     high: str,
     *,
-    said: str,
+    note: str,
     panel: str = "panel",
     limits: tuple[float, float] | None = None,
     from_zero: bool = False,
 ) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
-    """The rows with as much of their intervals as can be drawn, and what has to be said of that.
+    """Return the rows with the part of their intervals that is drawn, and the note on these intervals.
 
-    Two seeds give intervals a dozen times as wide as their values differ: drawn whole, nothing else would be seen.
+    Two seeds give intervals a dozen times as wide as the range of the values: drawn in full, they would hide the rest.
+    The drawn ends are `shown_low` and `shown_high`; `cut` names the ends that were cut off.
 
     Args:
-        rows: what is drawn.
+        rows: the data of the figure.
         y: column of the value.
         low: column of the interval's lower end.
-        high: column of its upper end; what is drawn is in `shown_low` and `shown_high`, and `cut` says what goes on.
-        said: what the intervals are.
-        panel: column whose values have a chart each.
-        limits: values that cannot be passed.
-        from_zero: whether these are differences: an interval that reaches to the other side of 0 is drawn as far.
+        high: column of the interval's upper end.
+        note: description of the intervals.
+        panel: column that splits the figure into panels.
+        limits: lowest and highest possible value.
+        from_zero: whether the values are differences; an interval that crosses 0 is then drawn across 0.
     """
-    least, most = limits or (float("-inf"), float("inf"))
-    if any(not least <= row[y] <= most for row in rows):  # a metric of other units
-        least, most = float("-inf"), float("inf")
-    found: list[dict[str, Any]] = []
-    for _, group in by(rows, panel):
-        values = [row[y] for row in group]
-        bottom, top = min([*values, *([0.0] if from_zero else [])]), max([*values, *([0.0] if from_zero else [])])
+    least, most = limits or (-inf, inf)
+    if any(not least <= row[y] <= most for row in rows):  # a metric in other units
+        least, most = -inf, inf
+    clipped: list[dict[str, Any]] = []
+    for _, group in group_rows(rows, panel):
+        values = [*(row[y] for row in group), *[0.0] * from_zero]
+        bottom, top = min(values), max(values)
         reach = (top - bottom) or abs(top) / 4 or 1.0
         for row in group:
             ends: dict[str, Any] = {"shown_low": None, "shown_high": None, "cut": None}
@@ -84,7 +80,7 @@ def cut_intervals(
                 ends = {"shown_low": max(first, bottom - reach), "shown_high": min(last, top + reach)}
                 cut = [name for name, end in (("low", first), ("high", last)) if ends[f"shown_{name}"] != end]
                 ends["cut"] = " ".join(cut) or None
-            found.append({**row, **ends})
-    known = [row for row in found if row["shown_low"] is not None]
-    is_cut = any(row["shown_low"] != row[low] or row["shown_high"] != row[high] for row in known)
-    return found, (said + (_CUT if is_cut else ""),) if known else ()
+            clipped.append({**row, **ends})
+    drawn = [row for row in clipped if row["shown_low"] is not None]
+    is_cut = any(row["shown_low"] != row[low] or row["shown_high"] != row[high] for row in drawn)
+    return clipped, (note + _CUT * is_cut,) * bool(drawn)

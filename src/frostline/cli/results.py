@@ -20,7 +20,7 @@ def command(
     as_json: options.Json = False,
 ) -> None:
     """Print the tables of a study, or every trial that a folder has recorded."""
-    from frostline.studies._engine.results import read_tables, read_trials, unfinished, write_trials
+    from frostline.studies._engine.results import describe_unfinished, read_tables, read_trials, write_trials
 
     if export is not None:
         count = write_trials(folder, export)
@@ -32,7 +32,7 @@ def command(
     tables = [] if trials else read_tables(folder)
     if not tables:
         tables = [read_trials(folder)]
-    to_come = unfinished(folder)
+    to_come = describe_unfinished(folder)
     if as_json:
         made = [table.to_json() for table in tables]
         screen.print_json({"folder": str(folder), "finished": to_come is None, "tables": made})

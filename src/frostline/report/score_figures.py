@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from frostline.charts import Figure, Row
 from frostline.charts.draw import heatmap, lines
-from frostline.charts.words import in_ranges
+from frostline.charts.words import format_ranges
 from frostline.records import LayerScore, LayerScores
 
 _STATES = {"mean": "means of tokens", "first": "first tokens", "all": "means of all tokens", "released": "ids above 2"}
@@ -64,7 +64,7 @@ def best_in_words(score: LayerScore) -> str:
     said = f"Layer {score.best} is the best by {score.name}"
     if not others:
         return said
-    return f"{said}; {in_ranges(sorted({*others, score.best}))} cannot be told apart"
+    return f"{said}; {format_ranges(sorted({*others, score.best}))} cannot be told apart"
 
 
 def _rows(score: LayerScore) -> list[Row]:

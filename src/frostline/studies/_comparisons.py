@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from frostline.records.difference import Difference
 from frostline.records.table import Cell, Table, table_of
 from frostline.stats.intervals import Summary, compare_means, differences, holm, paired_p, summarise
-from frostline.studies._tables import DRAWS, grouped, is_informative, judged_split, quality
+from frostline.studies._tables import DRAWS, group_points, is_informative, judged_split, quality_in_points
 
 if TYPE_CHECKING:
     from frostline.studies import Ask, Measured
@@ -22,18 +22,18 @@ Pairs = Sequence[tuple["Measured", "Measured"]]  # with the same seed
 _ALL = "all"  # in the place of a task: the mean over all that are informative
 
 
-def paired(ones: Iterable[Measured], others: Iterable[Measured]) -> list[tuple[Measured, Measured]]:
+def pair_by_seed(ones: Iterable[Measured], others: Iterable[Measured]) -> list[tuple[Measured, Measured]]:
     """The points of two arms by seed, where neither has failed."""
     by_seed = {point["seed"]: point for point in others if point.is_done}
     return [(point, by_seed[point["seed"]]) for point in ones if point.is_done and point["seed"] in by_seed]
 
 
-def gaps_of(task: Task, pairs: Pairs) -> list[float]:
+def paired_gaps(task: Task, pairs: Pairs) -> list[float]:
     """By how many points the first of each pair is better."""
-    return differences(*([quality(pair[side], task) for pair in pairs] for side in (0, 1)))
+    return differences(*([quality_in_points(pair[side], task) for pair in pairs] for side in (0, 1)))
 
 
-def difference(task: Task, pairs: Pairs, *, margin: float, name: str) -> dict[str, Cell]:
+def compare_arms(task: Task, pairs: Pairs, *, margin: float, name: str) -> dict[str, Cell]:
     """The mean difference in points under a name, both intervals, and the p-value of the paired t-test over seeds.
 
     Args:
@@ -46,16 +46,16 @@ def difference(task: Task, pairs: Pairs, *, margin: float, name: str) -> dict[st
         return dict.fromkeys((name, "seeds_low", "seeds_high", "rows_low", "rows_high", "non_inferior", "p"))
     split, rows = judged_split(task)
     ones, others = ([pair[side].result.predictions[split] for pair in pairs] for side in (0, 1))
-    gaps = summarise(gaps_of(task, pairs))
+    gaps = summarise(paired_gaps(task, pairs))
     over_rows = compare_means(rows.labels, ones, others, task.metrics[0], groups=rows.groups, draws=DRAWS)
     return {
         name: gaps.mean,
-        **both_intervals(gaps, over_rows, margin=margin),
-        "p": paired_p(*([quality(pair[side], task) for pair in pairs] for side in (0, 1))),
+        **interval_columns(gaps, over_rows, margin=margin),
+        "p": paired_p(*([quality_in_points(pair[side], task) for pair in pairs] for side in (0, 1))),
     }
 
 
-def both_intervals(gaps: Summary, over_rows: Difference, *, margin: float) -> dict[str, Cell]:
+def interval_columns(gaps: Summary, over_rows: Difference, *, margin: float) -> dict[str, Cell]:
     """Over seeds and over rows, and whether both show that less than the margin is lost; undefined for one seed."""
     if gaps.low is None:
         return dict.fromkeys(("seeds_low", "seeds_high", "rows_low", "rows_high", "non_inferior"))
@@ -126,7 +126,7 @@ def pairs_table(
         case: labels that both arms have in common, encoder and task among them.
     """
     tasks = {task.name: task for task in ask.tasks}
-    arms = grouped(points, (*case, "arm"))
+    arms = group_points(points, (*case, "arm"))
     fine = {key[:-1]: is_informative(tasks[mine[0]["task"]], mine) for key, mine in arms.items() if key[-1] == baseline}
     records: list[dict[str, Cell]] = []
     pooled: dict[tuple[Any, ...], list[dict[int, float]]] = {}
@@ -134,15 +134,15 @@ def pairs_table(
         said: Mapping[str, Any] = dict(zip(case, key, strict=True))
         task = tasks[said["task"]]
         for one, other in wanted:
-            pairs = paired(arms.get((*key, one), ()), arms.get((*key, other), ()))
+            pairs = pair_by_seed(arms.get((*key, one), ()), arms.get((*key, other), ()))
             if not pairs or all(mine.spec.id == theirs.spec.id for mine, theirs in pairs):
                 continue  # none, or the same trials under two names
-            found = difference(task, pairs, margin=ask.margin, name="difference")
+            found = compare_arms(task, pairs, margin=ask.margin, name="difference")
             records.append({**said, "arm": one, "minus": other, "seeds": len(pairs), **found,
                             "informative": fine.get(key)})  # fmt: skip
             if fine.get(key):
                 shared = tuple(value for label, value in said.items() if label != "task")
-                by_seed = {int(pair[0]["seed"]): gap for pair, gap in zip(pairs, gaps_of(task, pairs), strict=True)}
+                by_seed = {int(pair[0]["seed"]): gap for pair, gap in zip(pairs, paired_gaps(task, pairs), strict=True)}
                 pooled.setdefault((*shared, one, other), []).append(by_seed)
     rest = [label for label in case if label != "task"]
     for (*common, one, other), several in pooled.items():

@@ -6,15 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from frostline.records.table import Cell, Table, table_of
-from frostline.studies._comparisons import correct, difference, non_inferior_note, paired
+from frostline.studies._comparisons import compare_arms, correct, non_inferior_note, pair_by_seed
 from frostline.studies._tables import (
     constant_note,
-    grouped,
+    group_points,
     is_informative,
     judged_split,
     most_frequent,
-    quality,
-    spread_of_quality,
+    quality_columns,
+    quality_in_points,
 )
 from frostline.tasks.metrics import METRICS
 
@@ -57,8 +57,8 @@ def quality_table(
         more: further columns for the points of an arm that have not failed.
     """
     tasks = {task.name: task for task in ask.tasks}
-    groups = grouped(points, labels)
-    whole = grouped([one for one in points if one["arm"] == baseline], case)
+    groups = group_points(points, labels)
+    whole = group_points([one for one in points if one["arm"] == baseline], case)
     fine = {of: is_informative(tasks[mine[0]["task"]], mine) for of, mine in whole.items()}
     records: list[dict[str, Cell]] = []
     for key, group in groups.items():
@@ -72,10 +72,10 @@ def quality_table(
             "failed": len(group) - len(done),
         }
         if done:
-            record |= spread_of_quality([quality(point, task) for point in done], task)
+            record |= quality_columns([quality_in_points(point, task) for point in done], task)
             base = whole.get(tuple(said[label] for label in case), [])
-            pairs = paired(done, base) if said["arm"] != baseline else []
-            record |= difference(task, pairs, margin=ask.margin, name="minus_full")
+            pairs = pair_by_seed(done, base) if said["arm"] != baseline else []
+            record |= compare_arms(task, pairs, margin=ask.margin, name="minus_full")
             record |= _besides(task, done)
         record["informative"] = fine.get(tuple(said[label] for label in case))
         records.append(record | dict(more(done) if more and done else {}))

@@ -9,7 +9,7 @@ from frostline.records import Plan
 from frostline.states.pooled import POOLINGS, Pooling
 
 
-def one_pooling(study: str, states: str) -> Pooling:
+def check_pooling(study: str, states: str) -> Pooling:
     """How a text's tokens become one vector, by a study's option `states`; 'released' as paper 1's script did it."""
     for pooling in POOLINGS:
         if states == pooling:
@@ -17,7 +17,7 @@ def one_pooling(study: str, states: str) -> Pooling:
     raise OptionError(f"study {study}: option states {states!r} must be one of {', '.join(POOLINGS)}")
 
 
-def frozen_by_prefix(plan: Plan) -> Plan:
+def freeze_by_prefix(plan: Plan) -> Plan:
     """The plan with those layers frozen too whose name starts like a frozen one's.
 
     Scripts count layers from 0 and froze by the beginning of a parameter's name: freezing `layer.1` froze `layer.10`

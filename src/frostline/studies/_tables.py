@@ -22,7 +22,7 @@ DRAWS = 1000  # of a bootstrap over rows
 Curve = Sequence[float | None]  # over layers 0..L
 
 
-def grouped(points: Sequence[Measured], labels: Sequence[str]) -> dict[tuple[Any, ...], list[Measured]]:
+def group_points(points: Sequence[Measured], labels: Sequence[str]) -> dict[tuple[Any, ...], list[Measured]]:
     """The points by these labels, in the order in which they come; within a group by seed."""
     found: dict[tuple[Any, ...], list[Measured]] = {}
     for point in points:
@@ -38,19 +38,21 @@ def judged_split(task: Task) -> tuple[str, Split]:
     return "validation", task.validation
 
 
-def in_points(task: Task, metrics: Mapping[str, float]) -> float:
+def metric_in_points(task: Task, metrics: Mapping[str, float]) -> float:
     """The deciding metric in points of a hundred, the higher the better."""
     metric = METRICS[task.metrics[0]]
     return metric.gain * metrics[metric.name]
 
 
-def quality(point: Measured, task: Task) -> float:
+def quality_in_points(point: Measured, task: Task) -> float:
     """The deciding metric on the test rows, in points of a hundred, the higher the better."""
     split, _ = judged_split(task)
-    return in_points(task, point.result.metrics[split])
+    return metric_in_points(task, point.result.metrics[split])
 
 
-def spread(values: Sequence[float], *, name: str = "mean", ends: tuple[float, float] = (-inf, inf)) -> dict[str, Cell]:
+def summary_columns(
+    values: Sequence[float], *, name: str = "mean", ends: tuple[float, float] = (-inf, inf)
+) -> dict[str, Cell]:
     """Mean over seeds under a name, standard deviation and t-interval, as columns of a table.
 
     Args:
@@ -64,12 +66,12 @@ def spread(values: Sequence[float], *, name: str = "mean", ends: tuple[float, fl
     return {name: found.mean, "deviation": found.deviation, "low": low, "high": high}
 
 
-def spread_of_quality(values: Sequence[float], task: Task) -> dict[str, Cell]:
+def quality_columns(values: Sequence[float], task: Task) -> dict[str, Cell]:
     """The same for quality in points, which has ends."""
-    return spread(values, ends=METRICS[task.metrics[0]].ends)
+    return summary_columns(values, ends=METRICS[task.metrics[0]].ends)
 
 
-def mean_with_ends(
+def mean_columns(
     column: str, values: Sequence[float | None], *, least: float = -inf, most: float = inf
 ) -> dict[str, Cell]:
     """The mean of what is defined and the ends of its t-interval, as columns named after the first.
@@ -159,7 +161,7 @@ def notes_on_all(ask: Ask, points: Sequence[Measured]) -> list[str]:
             said.append(
                 f"trials were run with {name} {' and '.join(known)}: they may differ by more than was asked for"
             )
-    for (encoder, task), group in grouped(points, ("encoder", "task")).items():
+    for (encoder, task), group in group_points(points, ("encoder", "task")).items():
         ran = {point.spec.id: point.is_done for point in group}
         if failed := sum(not is_done for is_done in ran.values()):
             said.append(f"{encoder}, {task}: {failed} of {len(ran)} trials failed and are left out")
@@ -176,7 +178,7 @@ def _uninformative(ask: Ask, points: Sequence[Measured]) -> list[str]:
     ]
     return [
         f"{encoder}, {name}: uninformative: full tuning is not shown to beat the best constant answer"
-        for (encoder, name), group in grouped(full, ("encoder", "task")).items()
+        for (encoder, name), group in group_points(full, ("encoder", "task")).items()
         if any(judged_split(tasks[name])[0] in point.result.predictions for point in group)
         and not is_informative(tasks[name], group)
     ]

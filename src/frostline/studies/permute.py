@@ -8,16 +8,16 @@ from typing import Any
 
 import torch
 
-from frostline.charts import Figure, Results, Row, by, said_of
-from frostline.charts.draw import bars, own_axes, scatter, strip
-from frostline.charts.words import POINTS, WHISKERS, between, cut_intervals, set_aside, telling
+from frostline.charts import Figure, Results, Row, group_rows, name_case
+from frostline.charts.draw import bars, scatter, strip, with_own_axes
+from frostline.charts.words import POINTS, WHISKERS, clip_intervals, format_range, informative_rows, note_left_out
 from frostline.records import Plan
 from frostline.records.table import Cell, Table, table_of
 from frostline.stats.intervals import correlate, holm, shares_of_ratio, summarise
 from frostline.studies import Ask, Measured, Point, study
 from frostline.studies._limits import at_least
 from frostline.studies._quality import quality_table
-from frostline.studies._tables import grouped, is_informative, quality
+from frostline.studies._tables import group_points, is_informative, quality_in_points
 from frostline.tasks import Task
 
 _ENDS = {"full": "usual order", "all new": "all new"}  # what orders lie between
@@ -49,8 +49,8 @@ def _means(ask: Ask, points: Sequence[Measured]) -> dict[tuple[str, str], dict[s
     """By encoder and task, the mean quality of every arm that has one."""
     tasks = {task.name: task for task in ask.tasks}
     found: dict[tuple[str, str], dict[str, float]] = {}
-    for (encoder, task, arm), group in grouped(points, ("encoder", "task", "arm")).items():
-        done = [quality(point, tasks[task]) for point in group if point.is_done]
+    for (encoder, task, arm), group in group_points(points, ("encoder", "task", "arm")).items():
+        done = [quality_in_points(point, tasks[task]) for point in group if point.is_done]
         if done:
             found.setdefault((encoder, task), {})[arm] = sum(done) / len(done)
     return found
@@ -60,8 +60,8 @@ def _recovered(ask: Ask, points: Sequence[Measured]) -> Table:
     """How much of the way from random to pretrained layers each order keeps, and all of them on average."""
     tasks = {task.name: task for task in ask.tasks}
     records: list[Mapping[str, Cell]] = []
-    for (encoder, task), group in grouped(points, ("encoder", "task")).items():
-        by_arm = {arm: _by_seed(mine, tasks[task]) for (arm,), mine in grouped(group, ("arm",)).items()}
+    for (encoder, task), group in group_points(points, ("encoder", "task")).items():
+        by_arm = {arm: _by_seed(mine, tasks[task]) for (arm,), mine in group_points(group, ("arm",)).items()}
         full, new = by_arm.pop("full", {}), by_arm.pop("all new", {})
         informative = is_informative(tasks[task], [one for one in group if one["arm"] == "full"])
         shares = {arm: kept for arm, values in by_arm.items() if (kept := _shares(values, full, new))}
@@ -80,7 +80,7 @@ def _recovered(ask: Ask, points: Sequence[Measured]) -> Table:
 
 
 def _by_seed(points: Sequence[Measured], task: Task) -> dict[int, float]:
-    return {int(point["seed"]): quality(point, task) for point in points if point.is_done}
+    return {int(point["seed"]): quality_in_points(point, task) for point in points if point.is_done}
 
 
 def _shares(
@@ -120,7 +120,7 @@ def _figures(results: Results) -> list[Figure]:
     measured = [row for row in _numbered(results.rows("quality")) if row["mean"] is not None]
     gains = {
         case: means["full"] - means["all new"]
-        for case, group in by(telling(measured), "encoder", "task")
+        for case, group in group_rows(informative_rows(measured), "encoder", "task")
         if _ENDS.keys() <= (means := {row["arm"]: row["mean"] for row in group}).keys()
     }
     # A share of a gain wants a gain.
@@ -132,13 +132,13 @@ def _figures(results: Results) -> list[Figure]:
 def _orders(measured: Sequence[Row], recovered: Sequence[Row]) -> Figure:
     """Every order between the two ends."""
     wanted = ("encoder", "task", "arm", "order", "seeds", "mean", "low", "high", "minus_full")
-    cases = [{"case": said_of(row, measured, "encoder", "task"), **row} for row in measured]
+    cases = [{"case": name_case(row, measured, "encoder", "task"), **row} for row in measured]
     whole = [{"case": row["case"], "number": row["number"], **{key: row[key] for key in wanted}}
              for row in cases if row["arm"] not in _ENDS]  # fmt: skip
-    drawn, cut = cut_intervals(whole, "mean", "low", "high", said=WHISKERS, panel="case", limits=POINTS)
+    drawn, cut = clip_intervals(whole, "mean", "low", "high", note=WHISKERS, panel="case", limits=POINTS)
     levels = [{"case": row["case"], "level": row["mean"], "name": _ENDS[row["arm"]]}
               for row in cases if row["arm"] in _ENDS]  # fmt: skip
-    for case, group in by(drawn, "case"):
+    for case, group in group_rows(drawn, "case"):
         levels.append({"case": case[0], "level": sum(row["mean"] for row in group) / len(group), "name": "mean"})
     return Figure(
         name="orders",
@@ -149,7 +149,7 @@ def _orders(measured: Sequence[Row], recovered: Sequence[Row]) -> Figure:
                    interval=("shown_low", "shown_high"), panel="case", density=True, levels=levels),
         rows=tuple(drawn),
         paper="paper 3, figure 4",
-        notes=(*cut, *set_aside(measured)),
+        notes=(*cut, *note_left_out(measured)),
     )  # fmt: skip
 
 
@@ -157,7 +157,7 @@ def _numbered(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """The rows with the place of their arm among those of the encoder that shuffle layers, from 1; None for others."""
     shuffled = {
         encoder: list(dict.fromkeys(row["arm"] for row in mine if row["order"]))
-        for (encoder,), mine in by(rows, "encoder")
+        for (encoder,), mine in group_rows(rows, "encoder")
     }
     return [{**row, "number": shuffled[row["encoder"]].index(row["arm"]) + 1 if row["order"] else None} for row in rows]
 
@@ -165,11 +165,12 @@ def _numbered(rows: Sequence[Row]) -> list[dict[str, Any]]:
 def _found(recovered: Sequence[Row]) -> str:
     """What shuffled layers keep of the gain, on average over the orders, for encoders and tasks."""
     shares = [
-        100 * sum(row["recovered"] for row in group) / len(group) for _, group in by(recovered, "encoder", "task")
+        100 * sum(row["recovered"] for row in group) / len(group)
+        for _, group in group_rows(recovered, "encoder", "task")
     ]
     if not shares:
         return "Quality with the layers in another order"
-    return f"Shuffled layers keep {between(shares)}% of what pretraining gives, on average over the orders"
+    return f"Shuffled layers keep {format_range(shares)}% of what pretraining gives, on average over the orders"
 
 
 def _agreement(measured: Sequence[Row], correlations: Sequence[Row]) -> Figure:
@@ -193,7 +194,7 @@ def _agreement(measured: Sequence[Row], correlations: Sequence[Row]) -> Figure:
         title=_agreed(correlations),
         alt="A point for each order of the layers by its quality on one task and on another, with the line of least "
         "squares",
-        spec=own_axes(spec),
+        spec=with_own_axes(spec),
         rows=tuple(drawn),
         notes=("the numbers are those of the orders; the paper gives these correlations in its section 5",),
     )
@@ -205,7 +206,7 @@ def _agreed(correlations: Sequence[Row]) -> str:
     if not known:
         return "Quality of each order on one task and on another"
     shown = sum(row["p_holm"] is not None and row["p_holm"] < _LEVEL and row["value"] > 0 for row in known)
-    values = between([row["value"] for row in known], digits=2)
+    values = format_range([row["value"] for row in known], digits=2)
     if len(known) == 1:
         one, verb = known[0], "agree" if shown else "are not shown to agree"
         return f"{one['task']} and {one['other']} {verb} on good orders: rank correlation {values}"
@@ -215,7 +216,7 @@ def _agreed(correlations: Sequence[Row]) -> str:
 def _kept(recovered: Sequence[Row]) -> Figure:
     shares = [row["recovered"] for row in recovered]
     drawn = []
-    for (encoder, task), group in by(recovered, "encoder", "task"):
+    for (encoder, task), group in group_rows(recovered, "encoder", "task"):
         mine = [row["recovered"] for row in group]
         drawn.append({"encoder": encoder, "task": task, "orders": len(mine), "mean": sum(mine) / len(mine),
                       "worst": min(mine), "best": max(mine)})  # fmt: skip

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from frostline.charts import Figure, Results, Row, by, said_of
-from frostline.charts.draw import bars, beside
+from frostline.charts import Figure, Results, Row, group_rows, name_case
+from frostline.charts.draw import bars, side_by_side
 from frostline.charts.theme import BLUE, GREEN, GREY, ORANGE, RED
-from frostline.charts.words import WHISKERS, cut_intervals, set_aside, telling
+from frostline.charts.words import WHISKERS, clip_intervals, informative_rows, note_left_out
 from frostline.errors import OptionError
 from frostline.plans.strategies import STRATEGIES
 from frostline.records import Plan
 from frostline.records.table import Cell, Table, table_of
 from frostline.studies import Ask, Measured, Point, study
 from frostline.studies._arms import Arm, read_arm
-from frostline.studies._comparisons import gaps_of, paired, pairs_table
+from frostline.studies._comparisons import pair_by_seed, paired_gaps, pairs_table
 from frostline.studies._limits import at_least
 from frostline.studies._quality import quality_table
-from frostline.studies._released import frozen_by_prefix
-from frostline.studies._tables import grouped
+from frostline.studies._released import freeze_by_prefix
+from frostline.studies._tables import group_points
 
 _ALL = (
     "glue/qnli", "glue/sst2", "glue/cola", "glue/mrpc", "glue/rte", "glue/wnli", "glue/stsb", "glue/qqp", "glue/mnli",
@@ -48,11 +48,11 @@ def _relative(ask: Ask, points: Sequence[Measured]) -> Table:
     """Points above or below full tuning for each arm, a row per task."""
     tasks = {task.name: task for task in ask.tasks}
     records: list[Mapping[str, Cell]] = []
-    for (encoder, name), group in grouped(points, ("encoder", "task")).items():
+    for (encoder, name), group in group_points(points, ("encoder", "task")).items():
         full = [point for point in group if point["arm"] == "full"]
         record: dict[str, Cell] = {"encoder": encoder, "task": name, "tags": ", ".join(tasks[name].tags)}
-        for (arm,), mine in grouped(group, ("arm",)).items():
-            gaps = gaps_of(tasks[name], paired(mine, full))
+        for (arm,), mine in group_points(group, ("arm",)).items():
+            gaps = paired_gaps(tasks[name], pair_by_seed(mine, full))
             if arm != "full":
                 record[arm] = sum(gaps) / len(gaps) if gaps else None
         records.append(record)
@@ -61,7 +61,7 @@ def _relative(ask: Ask, points: Sequence[Measured]) -> Table:
 
 def _figures(results: Results) -> list[Figure]:
     known = [row for row in results.rows("quality") if row.get("mean") is not None]
-    rows = [{"panel": said_of(row, known, "encoder", "task"), **row} for row in known]
+    rows = [{"panel": name_case(row, known, "encoder", "task"), **row} for row in known]
     return [_relative_figure(rows), _by_k(rows)]
 
 
@@ -86,7 +86,7 @@ def _relative_figure(rows: Sequence[Row]) -> Figure:
         {key: row[key] for key in wanted} for arm in colours for row in rows if row["arm"] == arm
         and row["minus_full"] is not None
     ]  # fmt: skip
-    mine = [row for row in telling(drawn) if row["arm"] == _BEST]
+    mine = [row for row in informative_rows(drawn) if row["arm"] == _BEST]
     lows = [(row["seeds_low"], row["rows_low"]) for row in mine]
     near = sum(None not in ends and min(ends) > -_RANGE for ends in lows)
     return Figure(
@@ -100,7 +100,7 @@ def _relative_figure(rows: Sequence[Row]) -> Figure:
         rows=tuple(drawn),
         paper="paper 2, figure 1",
         notes=("whiskers: 95% bootstrap over test rows", "top and bottom: the most and the least Fisher information",
-               *set_aside(rows)),
+               *note_left_out(rows)),
     )  # fmt: skip
 
 
@@ -113,19 +113,19 @@ def _by_k(rows: Sequence[Row]) -> Figure:
         for row, arm in arms
         if arm.kind == kind
     ]
-    drawn, notes = cut_intervals(told, "mean", "low", "high", said=WHISKERS)
+    drawn, notes = clip_intervals(told, "mean", "low", "high", note=WHISKERS)
     levels = [{"level": row["mean"], "name": "all", "panel": row["panel"]}
               for row in rows if row["arm"] == "full"]  # fmt: skip
     return Figure(
         name="by-k",
-        title=_wins(telling(drawn)) or "Quality by the number of layers that are tuned",
+        title=_wins(informative_rows(drawn)) or "Quality by the number of layers that are tuned",
         alt="Points of quality over the number of tuned layers, for those with the most Fisher information, the last "
         "ones and random ones, with 95% intervals over seeds and a line at full fine-tuning",
-        spec=beside(drawn, "k", "mean", x_title="tuned layers", y_title="quality in points", colour="kind",
+        spec=side_by_side(drawn, "k", "mean", x_title="tuned layers", y_title="quality in points", colour="kind",
                    colours=dict(_KINDS.values()), interval=("shown_low", "shown_high"), panel="panel", levels=levels),
         rows=tuple(drawn),
         paper="paper 2, figures 6 and 7",
-        notes=(*notes, *set_aside(rows)),
+        notes=(*notes, *note_left_out(rows)),
     )  # fmt: skip
 
 
@@ -134,7 +134,7 @@ def _wins(rows: Sequence[Row]) -> str:
     said = []
     for kind in _SIMPLE:
         outcomes = []
-        for _, group in by(rows, "panel", "k"):
+        for _, group in group_rows(rows, "panel", "k"):
             of_kind = {row["kind"]: row for row in group}
             ours, theirs = (of_kind.get(_KINDS[name][0]) for name in ("top", kind))
             if ours and theirs and ours["layers"] != theirs["layers"]:
@@ -191,7 +191,7 @@ def surgical(
                 if k <= depth // 2 + 1:
                     arms[Arm(kind="middle", layers=k)] = STRATEGIES["middle"].plan(depth, None, {"layers": k})
             if frozen_as_released:
-                arms = {arm: frozen_by_prefix(plan) for arm, plan in arms.items()}
+                arms = {arm: freeze_by_prefix(plan) for arm, plan in arms.items()}
             points = {
                 arm: ask.point(encoder, task, plan, arm=str(arm), seed=seed, learning_rate=learning_rate,
                                labels={"layers": "+".join(map(str, plan.layers)), "kind": arm.kind, "k": arm.layers})

@@ -1,18 +1,16 @@
-"""The few kinds of chart that all figures are made of, as Vega-Lite specifications made with Altair.
+"""The few kinds of chart that all figures consist of, as Vega-Lite specifications built with Altair.
 
-Every mark says its values when it is pointed at. What is uncertain has its interval drawn. Groups differ in shape as
-well as in colour.
+Every mark shows its values on hover. Uncertain values have their interval drawn. Groups differ in shape as well as in
+colour.
 """
 
-from frostline.charts.draw.columns import bars as bars
-from frostline.charts.draw.curves import lines as lines
-from frostline.charts.draw.curves import trajectories as trajectories
-from frostline.charts.draw.curves import two_axes as two_axes
-from frostline.charts.draw.parts import as_spec as as_spec
-from frostline.charts.draw.parts import own_axes as own_axes
-from frostline.charts.draw.parts import tooltips as tooltips
-from frostline.charts.draw.points import beside as beside
-from frostline.charts.draw.points import dots as dots
-from frostline.charts.draw.points import scatter as scatter
-from frostline.charts.draw.points import strip as strip
-from frostline.charts.draw.squares import heatmap as heatmap
+from frostline.charts.draw.columns import bars
+from frostline.charts.draw.curves import lines, trajectories, two_axes
+from frostline.charts.draw.parts import as_spec, tooltips, with_own_axes
+from frostline.charts.draw.points import dots, scatter, side_by_side, strip
+from frostline.charts.draw.squares import heatmap
+
+__all__ = [
+    "as_spec", "bars", "dots", "heatmap", "lines", "scatter", "side_by_side", "strip", "tooltips", "trajectories",
+    "two_axes", "with_own_axes",
+]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Bars from zero."""
+"""Horizontal bars from zero."""
 
 from __future__ import annotations
 
@@ -6,13 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from frostline.charts import Row
-from frostline.charts.draw.parts import (
-    arranged,
-    as_spec,
-    colour_of,
-    cut_ends,
-    tooltips,
-)
+from frostline.charts.draw.parts import arrange_panels, as_spec, draw_whiskers, encode_colour, tooltips
 from frostline.charts.theme import GREY
 
 
@@ -24,26 +18,23 @@ def bars(
     x_title: str,
     y_title: str,
     colour: str | None = None,
-    colour_title: str | None = None,
     colours: Mapping[str, str] | None = None,
     interval: tuple[str, str] | None = None,
     panel: str | None = None,
-    levels: Sequence[Row] = (),
 ) -> dict[str, Any]:
-    """Bars from zero, side by side for each place, with intervals as whiskers; arguments as of `lines`.
+    """Return bars from zero, side by side for each name, with intervals as whiskers; arguments as for `lines`.
 
-    Where the colour is that of the place itself, there is one bar for each place and no legend.
+    Where the colour is that of the name itself, there is one bar for each name and no legend.
     """
     import altair as alt
 
     aside = {} if colour in (None, x) else {"yOffset": alt.YOffset(f"{colour}:N", sort=None)}
     base = alt.Chart().encode(y=alt.Y(f"{x}:N", title=x_title, sort=None), **aside)
+    hue = encode_colour(rows, colour, None, colours, legend=colour != x)
     length = alt.X(f"{y}:Q", title=y_title)
-    hue = colour_of(rows, colour, colour_title, colours, legend=colour != x)
-    parts = [base.mark_bar(opacity=0.9).encode(x=length, tooltip=tooltips(rows), **hue)]
-    if interval is not None:
-        low, high = interval
-        parts.append(base.mark_rule(style="whisker").encode(x=alt.X(f"{low}:Q", title=y_title), x2=alt.X2(high)))
-        parts += cut_ends(base, rows, interval, {"color": alt.value(GREY)}, axis="x")
-    vertical = [alt.Chart().mark_rule(strokeDash=[5, 4]).encode(x="level:Q", tooltip=["name:N", "level:Q"])]
-    return as_spec(arranged(parts + (vertical if levels else []), rows, levels, panel, height=None))
+    parts = [
+        base.mark_bar(opacity=0.9).encode(x=length, tooltip=tooltips(rows), **hue),
+        *draw_whiskers(base.mark_rule(style="whisker"), base, rows, interval, {"color": alt.value(GREY)}, axis="x",
+                       title=y_title),
+    ]  # fmt: skip
+    return as_spec(arrange_panels(parts, rows, (), panel, height=None))

@@ -1,92 +1,103 @@
-"""What all kinds of chart share: axes, colours, shapes, levels, panels, and values that are said when pointed at."""
+"""Parts of all kinds of chart: axes, colours, shapes, whiskers, levels, panels and hover texts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from frostline.charts import Row
+from frostline.charts import Row, group_rows
 from frostline.charts.theme import CATEGORIES, SHAPES
 
 if TYPE_CHECKING:
     import altair as alt
 
-WIDTH, HEIGHT, PANEL = 560, 260, 270  # of a chart alone, and of one among others
+WIDTH, HEIGHT, PANEL = 560, 260, 270  # width and height of a single chart, width of a panel
 
 
 def as_spec(chart: Any) -> dict[str, Any]:
-    """The chart as a Vega-Lite specification without settings of its own: those are the theme's."""
-    found: dict[str, Any] = chart.to_dict()
-    found.pop("config", None)
-    found.pop("$schema", None)
-    return found
+    """Return the chart as a Vega-Lite specification without settings: the theme adds them."""
+    return {key: value for key, value in chart.to_dict().items() if key not in ("config", "$schema")}
 
 
-def own_axes(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """The same chart with axes of their own for its panels, where these show different things."""
+def with_own_axes(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the chart with separate axes for each panel, for panels with different quantities."""
     return {**spec, "resolve": {"scale": {"x": "independent", "y": "independent"}}} if "facet" in spec else {**spec}
 
 
 def shown_columns(rows: Sequence[Row]) -> list[str]:
-    """The columns that people are told: not those that only say how something is drawn, nor those that are empty."""
+    """Return the columns for readers: neither empty ones nor those that only control the drawing."""
     names = dict.fromkeys(name for row in rows for name in row)
     hidden = {name for name in names if name.startswith("shown_") or name in ("cut", "side")}
     return [name for name in names if name not in hidden and any(row.get(name) not in (None, "") for row in rows)]
 
 
 def tooltips(rows: Sequence[Row]) -> list[Any]:
-    """Every column, said when a mark is pointed at: numbers with four digits."""
+    """Return a hover text of all columns, numbers with four digits."""
     import altair as alt
 
     return [
-        alt.Tooltip(f"{name}:Q", format=".4~r") if _is_number(rows, name) else alt.Tooltip(f"{name}:N")
+        alt.Tooltip(f"{name}:Q", format=".4~r") if _is_numeric(rows, name) else alt.Tooltip(f"{name}:N")
         for name in shown_columns(rows)
     ]
 
 
-def cut_ends(
-    base: Any, rows: Sequence[Row], interval: tuple[str, str], hue: Mapping[str, Any], *, axis: str
+def _is_numeric(rows: Sequence[Row], name: str) -> bool:
+    values = [row[name] for row in rows if row.get(name) is not None]
+    return all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+
+
+def draw_whiskers(
+    rule: Any,
+    base: Any,
+    rows: Sequence[Row],
+    interval: tuple[str, str] | None,
+    hue: Mapping[str, Any],
+    *,
+    axis: str,
+    title: str,
 ) -> list[Any]:
-    """Arrowheads where a whisker goes on beyond what is drawn.
+    """Return intervals as rules, with arrowheads where an end is cut off; empty without an interval.
 
     Args:
+        rule: the chart that draws rules, without their ends.
         base: the chart with the other axis.
-        rows: what is drawn; `cut` says which ends are none.
-        interval: columns of the ends that are drawn.
-        hue: colours of the whiskers.
-        axis: along which they lie, 'x' or 'y'.
+        rows: the data; `cut` names the ends that are cut off.
+        interval: columns of the drawn ends.
+        hue: colour encoding of the arrowheads.
+        axis: direction of the whiskers, 'x' or 'y'.
+        title: title of that axis.
     """
-    shapes = {"x": ("triangle-left", "triangle-right"), "y": ("triangle-down", "triangle-up")}[axis]
-    found = []
-    for end, column, shape in zip(("low", "high"), interval, shapes, strict=True):
-        if any(end in (row.get("cut") or "") for row in rows):
-            mine = base.transform_filter(f"isValid(datum.cut) && indexof(datum.cut, '{end}') >= 0")
-            mark = mine.mark_point(shape=shape, filled=True, size=40, opacity=0.9)
-            found.append(mark.encode(**{axis: f"{column}:Q"}, **hue))
-    return found
-
-
-def _is_number(rows: Iterable[Row], name: str) -> bool:
-    known = [row[name] for row in rows if row.get(name) is not None]
-    return bool(known) and all(isinstance(value, int | float) and not isinstance(value, bool) for value in known)
-
-
-def whole_axis(rows: Sequence[Row], x: str) -> alt.Axis:
-    """An axis with a mark for every whole number where these are few."""
     import altair as alt
 
-    places = sorted({row[x] for row in rows if row.get(x) is not None})
-    if places and all(float(place).is_integer() for place in places) and len(places) <= 26:
-        return alt.Axis(values=places, format="d", grid=False, labelOverlap=True)
+    if interval is None:
+        return []
+    first, second = {"x": (alt.X, alt.X2), "y": (alt.Y, alt.Y2)}[axis]
+    shapes = {"x": ("triangle-left", "triangle-right"), "y": ("triangle-down", "triangle-up")}[axis]
+    parts = [rule.encode(**{axis: first(f"{interval[0]}:Q", title=title), f"{axis}2": second(interval[1])})]
+    for end, column, shape in zip(("low", "high"), interval, shapes, strict=True):
+        if any(end in (row.get("cut") or "") for row in rows):
+            cut = base.transform_filter(f"isValid(datum.cut) && indexof(datum.cut, '{end}') >= 0")
+            mark = cut.mark_point(shape=shape, filled=True, size=40, opacity=0.9)
+            parts.append(mark.encode(**{axis: f"{column}:Q"}, **hue))
+    return parts
+
+
+def integer_axis(rows: Sequence[Row], x: str) -> alt.Axis:
+    """Return an axis with a tick for every whole number where there are few."""
+    import altair as alt
+
+    ticks = sorted({row[x] for row in rows if row.get(x) is not None})
+    if ticks and all(float(tick).is_integer() for tick in ticks) and len(ticks) <= 26:
+        return alt.Axis(values=ticks, format="d", grid=False, labelOverlap=True)
     return alt.Axis(grid=False)
 
 
-def values_of(rows: Sequence[Row], column: str) -> list[str]:
-    """The values of a column as words, in the order in which they come."""
+def distinct_values(rows: Sequence[Row], column: str) -> list[str]:
+    """Return the values of a column as text, each once, in order of appearance."""
     return list(dict.fromkeys(str(row[column]) for row in rows if row.get(column) is not None))
 
 
-def colour_of(
+def encode_colour(
     rows: Sequence[Row],
     column: str | None,
     title: str | None,
@@ -94,60 +105,57 @@ def colour_of(
     *,
     legend: bool = True,
 ) -> dict[str, Any]:
-    """What tells the groups of a column apart by colour, in an encoding; one colour where there is no column."""
+    """Return the encoding of a column by colour; a single colour without a column."""
     import altair as alt
 
     if column is None:
         return {"color": alt.value(CATEGORIES[0])}
-    names = values_of(rows, column)
-    chosen = [(colours or {}).get(name, CATEGORIES[place % len(CATEGORIES)]) for place, name in enumerate(names)]
-    scale = alt.Scale(domain=names, range=chosen)
+    names = distinct_values(rows, column)
+    chosen = [(colours or {}).get(name, CATEGORIES[rank % len(CATEGORIES)]) for rank, name in enumerate(names)]
     shown = alt.Legend(symbolOpacity=1) if legend and len(names) > 1 else None
-    return {"color": alt.Color(f"{column}:N", title=title, scale=scale, legend=shown)}
+    return {"color": alt.Color(f"{column}:N", title=title, scale=alt.Scale(domain=names, range=chosen), legend=shown)}
 
 
-def shape_of(rows: Sequence[Row], column: str, title: str | None) -> alt.Shape:
-    """What tells the groups of a column apart by shape."""
+def encode_shape(rows: Sequence[Row], column: str | None, title: str | None) -> dict[str, Any]:
+    """Return the encoding of a column by shape; empty without a column."""
     import altair as alt
 
-    names = values_of(rows, column)
-    # Colours begin anew after eight; shapes are then shifted, so that the ninth group is not the first one's twin.
-    shapes = [SHAPES[(place + place // len(SHAPES)) % len(SHAPES)] for place in range(len(names))]
+    if column is None:
+        return {}
+    names = distinct_values(rows, column)
+    # Colours repeat after eight; shapes are then shifted, so that the ninth group does not look like the first.
+    shapes = [SHAPES[(rank + rank // len(SHAPES)) % len(SHAPES)] for rank in range(len(names))]
     shown = {} if len(names) > 1 else {"legend": None}
-    return alt.Shape(f"{column}:N", title=title, scale=alt.Scale(domain=names, range=shapes), **shown)
+    return {"shape": alt.Shape(f"{column}:N", title=title, scale=alt.Scale(domain=names, range=shapes), **shown)}
 
 
-def level_lines(levels: Sequence[Row]) -> list[Any]:
-    """Dashed horizontal lines with their names, in turn at the left and the right end: near ones do not overlap."""
+def draw_levels(levels: Sequence[Row]) -> list[Any]:
+    """Return dashed horizontal lines; names alternate between the left and the right end, so that few overlap."""
     import altair as alt
 
     if not levels:
         return []
-    line = alt.Chart().transform_filter("isValid(datum.level)")
-    rule = line.mark_rule(strokeDash=[5, 4])
+    rule = alt.Chart().transform_filter("isValid(datum.level)").mark_rule(strokeDash=[5, 4])
     parts = [rule.encode(y="level:Q", tooltip=["name:N", alt.Tooltip("level:Q", format=".4~r")])]
     ends = {"left": (alt.value(0), 4), "right": (alt.value("width"), -4)}
-    for side in values_of(_with_sides(levels), "side"):
-        (place, away), mine = ends[side], alt.Chart().transform_filter(f"datum.side == '{side}'")
-        text = mine.mark_text(align=side, baseline="bottom", dx=away, dy=-2, fontSize=11)
-        parts.append(text.encode(x=place, y="level:Q", text="name:N"))
+    for side in distinct_values(_with_sides(levels), "side"):
+        (edge, away), named = ends[side], alt.Chart().transform_filter(f"datum.side == '{side}'")
+        text = named.mark_text(align=side, baseline="bottom", dx=away, dy=-2, fontSize=11)
+        parts.append(text.encode(x=edge, y="level:Q", text="name:N"))
     return parts
 
 
 def _with_sides(levels: Sequence[Row]) -> list[Row]:
-    """Each level with the end at which its name stands: neighbours within a panel have different ones."""
-    panels: dict[Any, list[Row]] = {}
-    for level in levels:
-        panel = str({key: value for key, value in level.items() if key not in ("level", "name")})
-        panels.setdefault(panel, []).append(level)
+    """Return each level with the side of its name: neighbours within a panel alternate."""
+    panel = dict.fromkeys(key for level in levels for key in level if key not in ("level", "name"))
     return [
         {**level, "side": ("left", "right")[rank % 2]}
-        for group in panels.values()
+        for _, group in group_rows(levels, *panel)
         for rank, level in enumerate(sorted(group, key=lambda level: level["level"]))
     ]
 
 
-def arranged(
+def arrange_panels(
     parts: Sequence[Any],
     rows: Sequence[Row],
     levels: Sequence[Row],
@@ -158,11 +166,11 @@ def arranged(
     width: int | None = None,
     height: int | None = HEIGHT,
 ) -> Any:
-    """The parts over each other, once, or for each panel side by side."""
+    """Return the parts layered in one chart, or in one chart for each panel."""
     import altair as alt
 
     data = alt.Data(values=[*map(dict, rows), *_with_sides(levels)])
-    has_panels = panel is not None and len(values_of(rows, panel)) > 1
+    has_panels = panel is not None and len(distinct_values(rows, panel)) > 1
     size: dict[str, Any] = {"width": width or (PANEL if has_panels else WIDTH)}
     if height is not None:
         size["height"] = height if not has_panels or width else round(height * 0.75)
@@ -172,7 +180,7 @@ def arranged(
         return layered.properties(data=data, **fluid)
     header = alt.Header(title=None, labelLimit=max(size["width"], 170))
     faceted = layered.facet(
-        facet=alt.Facet(f"{panel}:N", title=None, header=header, sort=values_of(rows, str(panel))),
+        facet=alt.Facet(f"{panel}:N", title=None, header=header, sort=distinct_values(rows, str(panel))),
         columns=columns,
         data=data,
     )

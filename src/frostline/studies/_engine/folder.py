@@ -33,7 +33,7 @@ def check_folder(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def claimed(folder: Path) -> Iterator[None]:
+def lock_folder(folder: Path) -> Iterator[None]:
     """Hold the folder as the one process that writes in it."""
     check_folder(folder)
     try:
@@ -49,7 +49,7 @@ def claimed(folder: Path) -> Iterator[None]:
         yield
 
 
-def agree(
+def write_specification(
     folder: Path,
     mine: Mapping[str, Any],
     *,

@@ -36,7 +36,7 @@ def read_trials(folder: Path) -> Table:
     return table_of("trials", f"{len(records)} trial{'' if len(records) == 1 else 's'}", records)
 
 
-def unfinished(folder: Path) -> str | None:
+def describe_unfinished(folder: Path) -> str | None:
     """What a study that is going on, or was stopped, still has to do, in a line; None for what is over."""
     if not (folder / SPECIFICATION).is_file():
         return None

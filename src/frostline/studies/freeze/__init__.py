@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from frostline.charts import by
+from frostline.charts import group_rows
 from frostline.encoders.parameter_counts import count_parameters
 from frostline.errors import OptionError
 from frostline.records import Plan
 from frostline.records.table import Cell, Table, table_of
 from frostline.stats.intervals import ratio_interval, shares_of_ratio, summarise_ratio
 from frostline.studies import Ask, Measured, Point, study
-from frostline.studies._comparisons import Pairs, paired
+from frostline.studies._comparisons import Pairs, pair_by_seed
 from frostline.studies._limits import at_least
 from frostline.studies._quality import quality_table
-from frostline.studies._released import frozen_by_prefix
+from frostline.studies._released import freeze_by_prefix
 from frostline.studies._tables import (
     DRAWS,
     constant_quality,
-    grouped,
+    group_points,
     informative_note,
     is_informative,
     judged_split,
-    mean_with_ends,
-    quality,
+    mean_columns,
+    quality_in_points,
 )
 from frostline.studies.freeze.figures import KEEPS, figures, most_frozen
 from frostline.tasks import Task
@@ -35,7 +35,7 @@ _SET_ASIDE = "glue/cola"  # of which no depth keeps 90%: the paper leaves it out
 def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
     chosen = [point for point in points if not point.is_candidate]
     tasks = {task.name: task for task in ask.tasks}
-    full = grouped([point for point in chosen if point["frozen"] == 0], ("encoder", "task"))
+    full = group_points([point for point in chosen if point["frozen"] == 0], ("encoder", "task"))
     learned = {case for case, mine in full.items() if is_informative(tasks[case[1]], mine)}
     return [
         quality_table(
@@ -56,11 +56,11 @@ def _shares(ask: Ask, points: Sequence[Measured], learned: Collection[tuple[str,
     """How much of full tuning's quality each number of frozen layers keeps, by task."""
     tasks = {task.name: task for task in ask.tasks}
     depths = {encoder.name: encoder.depth for encoder in ask.encoders}
-    by_case = grouped(points, ("encoder", "task", "frozen"))
+    by_case = group_points(points, ("encoder", "task", "frozen"))
     records: list[dict[str, Cell]] = []
     for (encoder, name, frozen), group in by_case.items():
         task, full = tasks[name], by_case[encoder, name, 0]
-        found = _share(task, paired(group, full))
+        found = _share(task, pair_by_seed(group, full))
         if found is not None:
             records.append({"encoder": encoder, "layers": depths[encoder], "task": name, "frozen": frozen, **found,
                             "informative": (encoder, name) in learned})  # fmt: skip
@@ -70,7 +70,10 @@ def _shares(ask: Ask, points: Sequence[Measured], learned: Collection[tuple[str,
         "best constant answer, which flatters chance less; majority_share: what that answer itself has of full "
         "tuning's; intervals over seeds by Student's t, over rows by a paired bootstrap over test rows, both 95%",
         informative_note(),
-        *(_operating_point(encoder, depths[encoder], mine, aside) for (encoder,), mine in by(records, "encoder")),
+        *(
+            _operating_point(encoder, depths[encoder], mine, aside)
+            for (encoder,), mine in group_rows(records, "encoder")
+        ),
     ]
     title = "Share of full tuning's quality that is kept"
     return table_of("share", title, records, notes=notes, settings={"set_aside": aside})
@@ -78,7 +81,7 @@ def _shares(ask: Ask, points: Sequence[Measured], learned: Collection[tuple[str,
 
 def _share(task: Task, pairs: Pairs) -> dict[str, Cell] | None:
     """The ratio of means over the seeds that both have, with both intervals; None where full tuning has no quality."""
-    ours, full = ([quality(pair[side], task) for pair in pairs] for side in (0, 1))
+    ours, full = ([quality_in_points(pair[side], task) for pair in pairs] for side in (0, 1))
     base = sum(full) / len(full) if full else 0.0
     if base <= 0:
         return None
@@ -112,20 +115,20 @@ def _operating_point(encoder: str, depth: int, shares: Sequence[Mapping[str, Cel
 def _mean_shares(ask: Ask, points: Sequence[Measured], learned: Collection[tuple[str, ...]]) -> Table:
     """The mean share over the tasks that full tuning learns, CoLA among them, of each seed."""
     tasks = {task.name: task for task in ask.tasks}
-    by_case = grouped(points, ("encoder", "task", "frozen"))
+    by_case = group_points(points, ("encoder", "task", "frozen"))
     records: list[dict[str, Cell]] = []
     for encoder, frozen in dict.fromkeys((encoder, frozen) for encoder, _, frozen in by_case):
         raw: list[dict[int, float]] = []  # by task and seed, what each seed adds to the ratio of means
         above: list[dict[int, float]] = []
         for name, task in tasks.items():
-            pairs = paired(by_case.get((encoder, name, frozen), []), by_case.get((encoder, name, 0), []))
+            pairs = pair_by_seed(by_case.get((encoder, name, frozen), []), by_case.get((encoder, name, 0), []))
             # What has no share: a metric that falls as quality rises, such as a squared error.
-            if (encoder, name) in learned and sum(quality(other, task) for _, other in pairs) > 0:
+            if (encoder, name) in learned and sum(quality_in_points(other, task) for _, other in pairs) > 0:
                 raw.append(_ratios(task, pairs, above=0.0))
                 above.append(_ratios(task, pairs, above=constant_quality(task)))
         records.append({"encoder": encoder, "frozen": frozen, "tasks": len(raw),
-                        **mean_with_ends("share_of_full", _over_tasks(raw)),
-                        **mean_with_ends("above_constant", _over_tasks(above))})  # fmt: skip
+                        **mean_columns("share_of_full", _over_tasks(raw)),
+                        **mean_columns("above_constant", _over_tasks(above))})  # fmt: skip
     notes = ["intervals of 95% over seeds by Student's t, of each seed's mean over tasks"]
     return table_of(
         "mean_share", "Share of full tuning's quality, mean over tasks that it learns", records, notes=notes
@@ -134,7 +137,7 @@ def _mean_shares(ask: Ask, points: Sequence[Measured], learned: Collection[tuple
 
 def _ratios(task: Task, pairs: Pairs, *, above: float) -> dict[int, float]:
     """By seed what it adds to the ratio of means, of what lies above some quality."""
-    ours, full = ([quality(pair[side], task) - above for pair in pairs] for side in (0, 1))
+    ours, full = ([quality_in_points(pair[side], task) - above for pair in pairs] for side in (0, 1))
     return dict(zip((int(one["seed"]) for one, _ in pairs), shares_of_ratio(ours, full), strict=True))
 
 
@@ -200,7 +203,7 @@ def freeze(ask: Ask, *, rates: int = 5, step: int = 1, frozen_as_released: bool 
             rate = best.spec.recipe.learning_rate
             for frozen in dict.fromkeys((0, *range(depth // 2, depth, step), depth)):
                 plan = full if not frozen else Plan(layers=tuple(range(frozen + 1, depth + 1)), head=depth)
-                plan = frozen_by_prefix(plan) if frozen_as_released else plan
+                plan = freeze_by_prefix(plan) if frozen_as_released else plan
                 arm = "full" if not frozen else f"{frozen} frozen"
                 yield ask.point(encoder, task, plan, arm=arm, seed=seed, learning_rate=rate, epochs=epochs,
                                 labels={"frozen": frozen})  # fmt: skip

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from frostline.charts import Figure, Results, Row, by
+from frostline.charts import Figure, Results, Row, group_rows
 from frostline.charts.draw import lines
-from frostline.charts.words import BANDS, POINTS, between, cut_intervals, set_aside, telling
+from frostline.charts.words import BANDS, POINTS, clip_intervals, format_range, informative_rows, note_left_out
 
 KEEPS = 0.9  # of full tuning's quality: the paper's operating point
 
@@ -31,20 +31,22 @@ def _relative(known: Sequence[Row]) -> Figure:
                    colour="task", interval=("rows_low", "rows_high"), panel="encoder"),
         rows=tuple(drawn),
         paper="paper 5, figure 1",
-        notes=("bands: 95% bootstrap over test rows", *set_aside(known)),
+        notes=("bands: 95% bootstrap over test rows", *note_left_out(known)),
     )  # fmt: skip
 
 
 def _lost(known: Sequence[Row]) -> str:
     """What freezing half of the layers costs, as far as tasks tell."""
     halves = [min((row for row in group if row["frozen"]), key=lambda row: int(row["frozen"]), default=None)
-              for _, group in by(telling(known), "encoder", "task")]  # fmt: skip
+              for _, group in group_rows(informative_rows(known), "encoder", "task")]  # fmt: skip
     gaps = [row["minus_full"] for row in halves if row is not None and row["minus_full"] is not None]
     if not gaps:
         return "Points above or below full tuning by the number of frozen layers"
     if max(gaps) < 0:
-        return f"Freezing half of the layers costs {between([-gap for gap in gaps], digits=1)} points, by the means"
-    return f"Freezing half of the layers changes quality by {between(gaps, digits=1)} points, by the means"
+        return (
+            f"Freezing half of the layers costs {format_range([-gap for gap in gaps], digits=1)} points, by the means"
+        )
+    return f"Freezing half of the layers changes quality by {format_range(gaps, digits=1)} points, by the means"
 
 
 def _set_aside_by_paper(results: Results) -> Collection[str]:
@@ -54,7 +56,10 @@ def _set_aside_by_paper(results: Results) -> Collection[str]:
 
 
 def _shares(shares: Sequence[Row], aside: Collection[str]) -> Figure:
-    most = {encoder: most_frozen(rows, ("share_of_full",), aside=aside) for (encoder,), rows in by(shares, "encoder")}
+    most = {
+        encoder: most_frozen(rows, ("share_of_full",), aside=aside)
+        for (encoder,), rows in group_rows(shares, "encoder")
+    }
     drawn = [{**row, "operating_point": row["frozen"] == most[row["encoder"]]} for row in shares]
     levels = [{"level": KEEPS, "name": "90%", "encoder": encoder} for encoder in most]
     has_cola = any(row["task"] in aside for row in shares)
@@ -69,14 +74,14 @@ def _shares(shares: Sequence[Row], aside: Collection[str]) -> Figure:
         paper="paper 5, figure 1",
         notes=("large points: the operating point, the most frozen layers with which every task keeps 90% by its mean; "
                "the table says what the intervals show",
-               *(("the title leaves out CoLA, as the paper does",) if has_cola else ()), *set_aside(shares)),
+               *(("the title leaves out CoLA, as the paper does",) if has_cola else ()), *note_left_out(shares)),
     )  # fmt: skip
 
 
 def _quality(known: Sequence[Row]) -> Figure:
     wanted = ("encoder", "task", "frozen", "seeds", "mean", "low", "high", "minus_full")
     whole = [{key: row[key] for key in wanted} for row in known]
-    drawn, cut = cut_intervals(whole, "mean", "low", "high", said=BANDS, panel="encoder", limits=POINTS)
+    drawn, cut = clip_intervals(whole, "mean", "low", "high", note=BANDS, panel="encoder", limits=POINTS)
     return Figure(
         name="quality",
         title="Quality by the number of frozen layers",
@@ -91,7 +96,7 @@ def _quality(known: Sequence[Row]) -> Figure:
 def _found(shares: Sequence[Row], aside: Collection[str]) -> str:
     """How many layers may stay frozen, for every encoder."""
     said = []
-    for (encoder,), rows in by(shares, "encoder"):
+    for (encoder,), rows in group_rows(shares, "encoder"):
         most = most_frozen(rows, ("share_of_full",), aside=aside)
         if most == 0:
             said.append(f"{encoder} keeps {KEEPS:.0%} of its quality with none of these numbers of layers frozen")
@@ -114,12 +119,12 @@ def most_frozen(shares: Sequence[Row], columns: Sequence[str], *, aside: Collect
         columns: that have to reach it.
         aside: names of tasks that do not count.
     """
-    counted = [row for row in telling(shares) if row["task"] not in aside]
+    counted = [row for row in informative_rows(shares) if row["task"] not in aside]
     names = {row["task"] for row in counted}
     if not names or all(row[column] is None for row in counted for column in columns):
         return None
     most = 0
-    for (frozen,), group in by(counted, "frozen"):
+    for (frozen,), group in group_rows(counted, "frozen"):
         reached = all(row[column] is not None and row[column] >= KEEPS for row in group for column in columns)
         if {row["task"] for row in group} == names and reached:
             most = max(most, int(frozen))

@@ -19,7 +19,7 @@ from frostline.scoring.to_records import left_out_in_words
 from frostline.states.pooled import Pooling
 from frostline.studies import Ask, Point, study
 from frostline.studies._limits import at_least
-from frostline.studies._released import one_pooling
+from frostline.studies._released import check_pooling
 from frostline.studies._tables import judged_split
 from frostline.studies.probing.figures import HELD_OUT as HELD_OUT
 from frostline.studies.probing.figures import PRETRAINED as PRETRAINED
@@ -178,7 +178,7 @@ def probing(
             for name, value, before in (
                 ("probe_rate", probe_rate or _PROBE_RATES.get(task.preset or "", _PROBE_RATE), _PROBE_RATE),
                 ("choose_on", "held-out" if task.protocol == "paper" else _CHOOSE_ON, _CHOOSE_ON),
-                ("states", one_pooling("probing", states), "mean"),
+                ("states", check_pooling("probing", states), "mean"),
             )
             if value != before
         }

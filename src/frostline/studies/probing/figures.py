@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from frostline.charts import Figure, Results, Row, by, said_of
-from frostline.charts.draw import own_axes, scatter, two_axes
-from frostline.charts.words import BANDS, cut_intervals, in_ranges
+from frostline.charts import Figure, Results, Row, group_rows, name_case
+from frostline.charts.draw import scatter, two_axes, with_own_axes
+from frostline.charts.words import BANDS, clip_intervals, format_ranges
 
 PROBES = ("probe.linear", "probe.linear.paper", "probe.head")
 PRETRAINED, HELD_OUT, TUNED = "pretrained", "pretrained, held-out rows", "tuned"
@@ -42,14 +42,14 @@ def _beside(
 ) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
     """A row for every layer with the score and the probe, as far as there are both, and what to say of intervals."""
     mine = [row for row in curves if row["arm"] in arms and row["score"] in (score, probe)]
-    told = [{"panel": said_of(row, mine, "encoder", "task"), **row} for row in mine]
+    told = [{"panel": name_case(row, mine, "encoder", "task"), **row} for row in mine]
     cut = [
-        cut_intervals([row for row in told if row["score"] == name], "mean", "low", "high", said=BANDS)
+        clip_intervals([row for row in told if row["score"] == name], "mean", "low", "high", note=BANDS)
         for name in (score, probe)
     ]
     notes = tuple(dict.fromkeys(note for _, said in cut for note in said))
     found = []
-    for _, group in by([row for rows, _ in cut for row in rows], "encoder", "task", "arm", "layer"):
+    for _, group in group_rows([row for rows, _ in cut for row in rows], "encoder", "task", "arm", "layer"):
         of_score = {row["score"]: row for row in group}
         if len(of_score) == 2:
             said = {key: group[0][key] for key in ("encoder", "task", "arm", "layer", "seeds")}
@@ -85,7 +85,7 @@ def _two(
 def _best(curves: Sequence[Row]) -> str:
     """Which layer has the lowest variability, for every encoder and task."""
     mine = [row for row in curves if row["arm"] == PRETRAINED and row["score"] == _VARIABILITY]
-    lowest = [min(group, key=lambda row: row["mean"]) for _, group in by(mine, "encoder", "task")]
+    lowest = [min(group, key=lambda row: row["mean"]) for _, group in group_rows(mine, "encoder", "task")]
     if not lowest:
         return ""
     layers = sorted({row["layer"] for row in lowest})
@@ -93,8 +93,8 @@ def _best(curves: Sequence[Row]) -> str:
         return f"Layer {layers[0]} is the most specialised before tuning" + _everywhere(lowest)
     if len(lowest) > 3:
         which = "the task" if len({row["encoder"] for row in lowest}) == 1 else "encoder and task"
-        return f"Layer {in_ranges(layers, last='or')} is the most specialised before tuning, depending on {which}"
-    said = [f"layer {row['layer']} of {said_of(row, lowest, 'encoder', 'task')}" for row in lowest]
+        return f"Layer {format_ranges(layers, last='or')} is the most specialised before tuning, depending on {which}"
+    said = [f"layer {row['layer']} of {name_case(row, lowest, 'encoder', 'task')}" for row in lowest]
     return f"The most specialised before tuning: {', '.join(said)}"
 
 
@@ -138,7 +138,7 @@ def _regression(
     lines = [f"{row['encoder']}, {row['task']}: quality = {row['intercept']:.3g} {row['slope']:+.3g} x variability, "
              f"R² {row['r_squared']:.2f}" for row in fitted]  # fmt: skip
     # Tasks lie far apart, and only the shape within each matters.
-    spec = own_axes(scatter(drawn, "score", "probe", x_title="variability", y_title=_PROBED[probe], label="layer",
+    spec = with_own_axes(scatter(drawn, "score", "probe", x_title="variability", y_title=_PROBED[probe], label="layer",
                             panel="panel", trend=True))  # fmt: skip
     return Figure(
         name=name,

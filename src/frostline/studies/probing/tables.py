@@ -10,7 +10,7 @@ from frostline.records.table import Cell, Table, table_of
 from frostline.scoring.scores import LAYER_SCORES
 from frostline.stats.intervals import correlate, holm, summarise, summarise_correlations
 from frostline.studies import Ask, Measured
-from frostline.studies._tables import Curve, grouped, mean_curve, spread
+from frostline.studies._tables import Curve, group_points, mean_curve, summary_columns
 from frostline.studies.probing.figures import HELD_OUT, PRETRAINED, PROBES, TUNED
 from frostline.tasks.metrics import METRICS, TaskMetric
 
@@ -69,14 +69,14 @@ def curves_of(points: Sequence[Measured]) -> dict[str, list[Curve]]:
 
 
 def _curves(points: Sequence[Measured], metrics: Mapping[str, TaskMetric]) -> Iterator[dict[str, Cell]]:
-    for (encoder, task, arm), group in grouped(points, ("encoder", "task", "arm")).items():
+    for (encoder, task, arm), group in group_points(points, ("encoder", "task", "arm")).items():
         for name, curves in curves_of(group).items():
             ends = _ends(metrics[task]) if name in PROBES else (-inf, inf)
             for layer, at_layer in enumerate(zip(*curves, strict=True)):
                 known = [value for value in at_layer if value is not None]
                 row: dict[str, Cell] = {"encoder": encoder, "task": task, "arm": arm, "score": name, "layer": layer}
                 if known:
-                    found = spread(known, ends=ends)
+                    found = summary_columns(known, ends=ends)
                     row |= {"seeds": len(known), "mean": found["mean"]}
                     if found["deviation"]:  # seeds that measured the same rows say nothing of other rows
                         row |= {"low": found["low"], "high": found["high"]}
@@ -90,7 +90,7 @@ def _ends(metric: TaskMetric) -> tuple[float, float]:
 
 
 def _agreements(points: Sequence[Measured]) -> Iterator[dict[str, Cell]]:
-    for (encoder, task, arm), group in grouped(points, ("encoder", "task", "arm")).items():
+    for (encoder, task, arm), group in group_points(points, ("encoder", "task", "arm")).items():
         means = {name: mean_curve(curves) for name, curves in curves_of(group).items()}
         pairs = [(name, probe) for probe in PROBES if probe in means for name in means if name != probe]
         rows: list[dict[str, Cell]] = [
@@ -146,8 +146,8 @@ def _over_seeds(points: Sequence[Measured], name: str, probe: str) -> dict[str, 
 
 
 def _moves(points: Sequence[Measured]) -> Iterator[dict[str, Cell]]:
-    for (encoder, task), group in grouped(points, ("encoder", "task")).items():
-        best = {arm: _best_layers(mine) for (arm,), mine in grouped(group, ("arm",)).items()}
+    for (encoder, task), group in group_points(points, ("encoder", "task")).items():
+        best = {arm: _best_layers(mine) for (arm,), mine in group_points(group, ("arm",)).items()}
         for name in dict.fromkeys(name for of_arm in best.values() for name in of_arm):
             before, after = best.get(HELD_OUT, {}).get(name, {}), best.get(TUNED, {}).get(name, {})
             row: dict[str, Cell] = {"encoder": encoder, "task": task, "score": name}

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from frostline.charts import Figure, Results, Row, by, said_of
-from frostline.charts.draw import bars, beside, heatmap, trajectories
+from frostline.charts import Figure, Results, Row, group_rows, name_case
+from frostline.charts.draw import bars, heatmap, side_by_side, trajectories
 from frostline.charts.theme import GREY, ORANGE, RED
-from frostline.charts.words import in_ranges
+from frostline.charts.words import format_ranges
 
 _TAUS = (-1.0, 1.0)
 _TAU = "Kendall's tau: 1 for the same order, 0 for orders that have nothing to do with each other, -1 for the reverse"
@@ -23,7 +23,7 @@ def figures(results: Results) -> list[Figure]:
 
 
 def _with_panels(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    panels = {key: said_of(group[0], rows, "encoder", "task") for key, group in by(rows, "encoder", "task")}
+    panels = {key: name_case(group[0], rows, "encoder", "task") for key, group in group_rows(rows, "encoder", "task")}
     return [{"panel": panels[row["encoder"], row["task"]], **row} for row in rows]
 
 
@@ -42,7 +42,7 @@ def _over_epochs(ranks: Sequence[Row], stability: Sequence[Row]) -> Figure:
 
 def _last(rows: Sequence[Row]) -> list[Row]:
     """The row of the last epoch for every encoder and task."""
-    return [max(group, key=lambda row: row["epoch"]) for _, group in by(rows, "encoder", "task")]
+    return [max(group, key=lambda row: row["epoch"]) for _, group in group_rows(rows, "encoder", "task")]
 
 
 def _kept(stability: Sequence[Row]) -> str:
@@ -77,7 +77,7 @@ def _deviations(ranks: Sequence[Row]) -> Figure:
         where = f", {most['panel']}" if most["panel"] else ""
         place = [most[key] for key in ("changed", "epoch", "panel")]
         equals = sorted(row["layer"] for row in drawn if [row[key] for key in ("changed", "epoch", "panel")] == place)
-        which = f"Layer {equals[0]} moves" if len(equals) == 1 else f"Layers {in_ranges(equals)} move"
+        which = f"Layer {equals[0]} moves" if len(equals) == 1 else f"Layers {format_ranges(equals)} move"
         said = f"{which} the most: {most['changed']:.1f} ranks by epoch {most['epoch']}{where}"
     return Figure(
         name="deviations",
@@ -97,7 +97,7 @@ def _agreement(stability: Sequence[Row]) -> Figure:
         name="stability",
         title=_least_alike(drawn),
         alt="Points of Kendall's rank correlation with the first epoch over epochs, with 95% intervals over runs",
-        spec=beside(drawn, "epoch", "tau", x_title="epoch", y_title="Kendall's tau with the first epoch", colour="task",
+        spec=side_by_side(drawn, "epoch", "tau", x_title="epoch", y_title="Kendall's tau with the first epoch", colour="task",
                    interval=("shown_low", "shown_high"), panel="encoder", domain=_TAUS),
         rows=tuple(drawn),
         notes=(_TAU, "whiskers: 95% intervals over runs, as far as tau can go"),
@@ -112,7 +112,7 @@ def _least_alike(rows: Sequence[Row]) -> str:
     least = min(later, key=lambda row: row["tau"])
     if least["tau"] >= 1:
         return "Every ranking is the same as the first"
-    name = said_of(least, rows, "encoder", "task")
+    name = name_case(least, rows, "encoder", "task")
     where = f", {name}" if name else ""
     return f"The ranking is least like the first at epoch {least['epoch']}: tau {least['tau']:.2f}{where}"
 
@@ -129,7 +129,7 @@ def _by_rows(rows: Sequence[Row]) -> Figure:
         title=title,
         alt="Points of Kendall's rank correlation with the ranking by the most rows over the number of rows, with 95% "
         "intervals over heads",
-        spec=beside(drawn, "rows", "tau", x_title="rows", y_title="Kendall's tau with the most rows", colour="task",
+        spec=side_by_side(drawn, "rows", "tau", x_title="rows", y_title="Kendall's tau with the most rows", colour="task",
                    interval=("shown_low", "shown_high"), panel="encoder", domain=_TAUS),
         rows=tuple(drawn),
         notes=("before training, with the same head", _TAU, "whiskers: 95% intervals over heads, as far as tau can go"),
@@ -143,7 +143,7 @@ def _causes(rows: Sequence[Row]) -> Figure:
          "cause": cause, "share": row[column]}
         for row in _with_panels(rows) for column, (cause, _) in _SHARES.items() if row.get(column) is not None
     ]  # fmt: skip
-    cases = [{row["cause"]: row["share"] for row in group} for _, group in by(drawn, "panel", "rows")]
+    cases = [{row["cause"]: row["share"] for row in group} for _, group in group_rows(drawn, "panel", "rows")]
     head = sum(case.get("head", 0) > case.get("rows", 0) for case in cases)
     return Figure(
         name="causes",

@@ -10,7 +10,7 @@ import numpy as np
 
 from frostline.records.table import Cell, Table, table_of
 from frostline.stats.intervals import summarise
-from frostline.studies._tables import grouped, mean_with_ends
+from frostline.studies._tables import group_points, mean_columns
 
 if TYPE_CHECKING:
     from frostline.studies import Ask, Measured
@@ -74,8 +74,8 @@ def variance_shares(ranks: Numbers) -> dict[str, float | None]:
 def tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
     """Ranks and how stable they are during fine-tuning, with other rows and heads, and between tasks."""
     done = [point for point in points if point.is_done]
-    runs = grouped([point for point in done if point["arm"] == TUNING], ("encoder", "task"))
-    starts = grouped(_starts_of(done), ("encoder", "task"))
+    runs = group_points([point for point in done if point["arm"] == TUNING], ("encoder", "task"))
+    starts = group_points(_starts_of(done), ("encoder", "task"))
     found = [
         table_of(
             "ranks",
@@ -106,7 +106,9 @@ def tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
             ],
         ),
     ]
-    between = [row for key, group in grouped(_starts_of(done), ("encoder",)).items() for row in _between(key[0], group)]
+    between = [
+        row for key, group in group_points(_starts_of(done), ("encoder",)).items() for row in _between(key[0], group)
+    ]
     if between:
         found.append(
             table_of(
@@ -163,11 +165,11 @@ def _by_epoch(key: tuple[str, str], points: Sequence[Measured]) -> Iterator[dict
             "task": key[1],
             "epoch": epoch,
             "seeds": len(mine),
-            **mean_with_ends("changed", [float(change.mean()) for change in changes], least=0),
+            **mean_columns("changed", [float(change.mean()) for change in changes], least=0),
             "most_changed": max(float(change.max()) for change in changes),
-            **mean_with_ends("tau", [rank_correlation(now, first) for now, first, _ in mine], least=-1, most=1),
-            **mean_with_ends("top_overlap", [top_overlap(now, first) for now, first, _ in mine], least=0, most=1),
-            **mean_with_ends("w", [concordance(_up_to(run, epoch)) for _, _, run in mine], least=0, most=1),
+            **mean_columns("tau", [rank_correlation(now, first) for now, first, _ in mine], least=-1, most=1),
+            **mean_columns("top_overlap", [top_overlap(now, first) for now, first, _ in mine], least=0, most=1),
+            **mean_columns("w", [concordance(_up_to(run, epoch)) for _, _, run in mine], least=0, most=1),
         }
 
 
@@ -176,18 +178,18 @@ def _up_to(run: Mapping[int, Numbers], last: int) -> Numbers:
 
 
 def _by_rows(key: tuple[str, str], points: Sequence[Measured]) -> Iterator[dict[str, Cell]]:
-    by_size = {size: group for (size,), group in grouped(points, ("rows",)).items()}
+    by_size = {size: group for (size,), group in group_points(points, ("rows",)).items()}
     best: dict[int, Numbers] = {}
-    for (head,), group in grouped(by_size[max(by_size)], ("head",)).items():
+    for (head,), group in group_points(by_size[max(by_size)], ("head",)).items():
         best[head] = ranks_of(np.mean([point.result.values["scores"] for point in group], axis=0).tolist())
     for size, group in sorted(by_size.items()):
-        heads = {head: mine for (head,), mine in grouped(group, ("head",)).items() if head in best}
+        heads = {head: mine for (head,), mine in group_points(group, ("head",)).items() if head in best}
         ranks = {head: [ranks_of(point.result.values["scores"]) for point in mine] for head, mine in heads.items()}
         taus = [_mean([rank_correlation(one, best[head]) for one in ranks[head]]) for head in ranks]
         tops = [_mean([top_overlap(one, best[head]) for one in ranks[head]]) for head in ranks]
         row: dict[str, Cell] = {"encoder": key[0], "task": key[1], "rows": size, "heads": len(ranks)}
         row |= {"draws": min(map(len, ranks.values()), default=0)}
-        row |= mean_with_ends("tau", taus, least=-1, most=1) | mean_with_ends("top_overlap", tops, least=0, most=1)
+        row |= mean_columns("tau", taus, least=-1, most=1) | mean_columns("top_overlap", tops, least=0, most=1)
         if len({len(mine) for mine in ranks.values()}) == 1:  # a trial that failed leaves nothing to divide evenly
             row |= variance_shares(np.array(list(ranks.values())))
         yield row
@@ -211,9 +213,9 @@ def _between(encoder: str, points: Sequence[Measured]) -> Iterator[dict[str, Cel
             more = [None if a is None or b is None else a - b for a, b in zip(within, across, strict=True)]
             yield {
                 "encoder": encoder, "task": one, "other": other, "rows": size, "heads": len(heads),
-                **mean_with_ends("tau_between", across, least=-1, most=1),
-                **mean_with_ends("tau_within", within, least=-1, most=1),
-                **mean_with_ends("within_minus_between", more, least=-2, most=2),
+                **mean_columns("tau_between", across, least=-1, most=1),
+                **mean_columns("tau_within", within, least=-1, most=1),
+                **mean_columns("within_minus_between", more, least=-2, most=2),
             }  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from frostline.studies import Ask, Measured, Point, study
 from frostline.studies._comparisons import correct_known, pairs_table
 from frostline.studies._limits import at_least
 from frostline.studies._quality import quality_table
-from frostline.studies._tables import grouped, quality
+from frostline.studies._tables import group_points, quality_in_points
 from frostline.studies.reinitialise.figures import figures
 
 _MODES = ("incremental", "blocks", "preserved", "single")
@@ -26,7 +26,7 @@ _LARGE = 50_000  # the paper's largest number of training rows
 
 def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
     found = []
-    by_size = grouped(points, ("size",))
+    by_size = group_points(points, ("size",))
     for (size,), group in by_size.items():
         name = "quality" if len(by_size) == 1 else f"quality-{size}"
         labels = ("encoder", "task", "rows", "arm", "first", "last", "kept")
@@ -42,7 +42,7 @@ def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
 
 def _against_nothing(ask: Ask, points: Sequence[Measured]) -> list[Table]:
     """What the layers that an arm keeps are worth: it minus an encoder of which nothing is pretrained."""
-    arms = [arm for (arm,) in grouped(points, ("arm",)) if arm != "all new"]
+    arms = [arm for (arm,) in group_points(points, ("arm",)) if arm != "all new"]
     once = list({(point.spec.id, point["arm"]): point for point in points}.values())
     return pairs_table(ask, once, [(arm, "all new") for arm in arms], case=("encoder", "task", "rows"))
 
@@ -54,7 +54,7 @@ def _trials(ask: Ask, points: Sequence[Measured]) -> Table:
     # Sizes beyond a task's rows are the same trials, once.
     done = {tuple(point[label] for label in labels): point for point in points if point.is_done}
     records: list[Mapping[str, Cell]] = [
-        {**dict(zip(labels, key, strict=True)), "quality": quality(point, tasks[point["task"]])}
+        {**dict(zip(labels, key, strict=True)), "quality": quality_in_points(point, tasks[point["task"]])}
         for key, point in done.items()
     ]
     return table_of("trials", "Quality of every trial by what is pretrained", records)
@@ -63,7 +63,7 @@ def _trials(ask: Ask, points: Sequence[Measured]) -> Table:
 def _losses(points: Sequence[Measured]) -> Table:
     """Validation loss after every epoch."""
     records: list[Mapping[str, Cell]] = []
-    for (encoder, task, rows, arm), group in grouped(points, ("encoder", "task", "rows", "arm")).items():
+    for (encoder, task, rows, arm), group in group_points(points, ("encoder", "task", "rows", "arm")).items():
         # Sizes beyond a task's rows are the same trials, once.
         curves = [point.result.history for point in {one.spec.id: one for one in group}.values() if point.is_done]
         for place in range(min((len(curve) for curve in curves), default=0)):
@@ -81,15 +81,15 @@ def _probing(ask: Ask, points: Sequence[Measured]) -> list[Table]:
     records: list[Mapping[str, Cell]] = []
     tracked: list[dict[str, Cell]] = []
     notes = []
-    for (encoder, task, rows), group in grouped(points, ("encoder", "task", "rows")).items():
+    for (encoder, task, rows), group in group_points(points, ("encoder", "task", "rows")).items():
         try:
             probe = ask.scores(encoders[encoder], tasks[task], [_PROBE])[_PROBE].values
         except MeasureError as error:  # too few rows to judge a probe on
             notes.append(f"{encoder}, {task}: no probe: {error}")
             probe = (None,) * (encoders[encoder].depth + 1)
         curves: dict[int, dict[int, float]] = {}  # by layers kept and seed
-        for (kept,), mine in sorted(grouped([one for one in group if one["kept"] is not None], ("kept",)).items()):
-            by_seed = {int(one["seed"]): quality(one, tasks[task]) for one in mine if one.is_done}
+        for (kept,), mine in sorted(group_points([one for one in group if one["kept"] is not None], ("kept",)).items()):
+            by_seed = {int(one["seed"]): quality_in_points(one, tasks[task]) for one in mine if one.is_done}
             if by_seed:
                 curves[kept] = by_seed
                 records.append({"encoder": encoder, "task": task, "rows": rows, "layer": kept, "probe": probe[kept],

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from frostline.charts import Figure, Results, Row, by, said_of
+from frostline.charts import Figure, Results, Row, group_rows, name_case
 from frostline.charts.draw import lines, strip
 from frostline.charts.theme import GREY
-from frostline.charts.words import BANDS, POINTS, between, cut_intervals, set_aside, telling
+from frostline.charts.words import BANDS, POINTS, clip_intervals, format_range, informative_rows, note_left_out
 from frostline.tasks.metrics import METRICS
 
 _BLUES = ("#7fb8dc", "#3d8fc4", "#0072b2", "#004a75")
@@ -44,7 +44,7 @@ def _measured(results: Results) -> list[dict[str, Any]]:
 def _case(row: Row, rows: Sequence[Row]) -> str:
     """Encoder, task and number of training rows, as far as they differ."""
     size = f"{row['rows']} rows" if len({one["rows"] for one in rows}) > 1 else ""
-    return ", ".join(part for part in (said_of(row, rows, "encoder", "task"), size) if part)
+    return ", ".join(part for part in (name_case(row, rows, "encoder", "task"), size) if part)
 
 
 # Layers kept ---------------------------------------------------------------------------------------------------------
@@ -53,21 +53,21 @@ def _case(row: Row, rows: Sequence[Row]) -> str:
 def _kept(rows: Sequence[Row], probing: Sequence[Row], options: Mapping[str, Any]) -> Figure:
     wanted = ("encoder", "task", "kept", "seeds", "mean", "low", "high")
     whole = [
-        {"case": said_of(row, rows, "encoder", "task"), "curve": f"{row['rows']} rows", "method": "fine-tuning",
+        {"case": name_case(row, rows, "encoder", "task"), "curve": f"{row['rows']} rows", "method": "fine-tuning",
          **{key: row[key] for key in wanted}}
         for row in rows
     ]  # fmt: skip
-    drawn, cut = cut_intervals(whole, "mean", "low", "high", said=BANDS, panel="case", limits=POINTS)
+    drawn, cut = clip_intervals(whole, "mean", "low", "high", note=BANDS, panel="case", limits=POINTS)
     scale = METRICS[rows[0]["metric"]].points if rows else 100
     probes = {(row["encoder"], row["task"], row["layer"]): row["probe"] for row in probing if row["probe"] is not None}
     for (encoder, task, layer), probe in probes.items():
         said = {"encoder": encoder, "task": task}
-        drawn.append({"case": said_of(said, rows, "encoder", "task"), "curve": _PROBE, "method": "probing", **said,
+        drawn.append({"case": name_case(said, rows, "encoder", "task"), "curve": _PROBE, "method": "probing", **said,
                       "kept": layer, "mean": scale * probe})  # fmt: skip
     notes = ["the probe reads the pretrained layer as it is, with up to 5,000 training rows"] if probes else []
     return Figure(
         name="kept",
-        title=_needed(telling(rows)),
+        title=_needed(informative_rows(rows)),
         alt="Curves of quality over the number of pretrained layers that are kept, one for each number of training "
         "rows with its 95% interval over seeds, and the linear probe on each layer as a dashed curve",
         spec=lines(drawn, "kept", "mean", x_title="pretrained layers kept; all above are new",
@@ -75,7 +75,7 @@ def _kept(rows: Sequence[Row], probing: Sequence[Row], options: Mapping[str, Any
                    interval=("shown_low", "shown_high"), panel="case", independent=True),
         rows=tuple(drawn),
         paper=_variant(options),
-        notes=(*notes, *cut, *set_aside(rows)),
+        notes=(*notes, *cut, *note_left_out(rows)),
     )  # fmt: skip
 
 
@@ -97,11 +97,13 @@ def _shades(rows: Sequence[Row]) -> dict[str, str]:
 def _needed(rows: Sequence[Row]) -> str:
     """How many pretrained layers give most of what all of them give, for each number of training rows."""
     said = []
-    for (size,), group in by(rows, "rows"):
-        counts = [(count, depth) for _, curve in by(group, "encoder", "task") for count, depth in _enough(curve)]
+    for (size,), group in group_rows(rows, "rows"):
+        counts = [
+            (count, depth) for _, curve in group_rows(group, "encoder", "task") for count, depth in _enough(curve)
+        ]
         if counts:
             needed, depths = zip(*counts, strict=True)
-            said.append(f"{between(needed)} of {between(depths)} with {size} rows")
+            said.append(f"{format_range(needed)} of {format_range(depths)} with {size} rows")
     if not said:
         return "Quality by the number of pretrained layers that are kept"
     return f"Pretrained layers that give {_MOST:.0%} of what all give: {', '.join(said)}"
@@ -119,9 +121,9 @@ def _enough(curve: Sequence[Row]) -> list[tuple[int, int]]:
 
 def _trials(rows: Sequence[Row]) -> Figure:
     """The trials with the fewest rows: that is where they differ most."""
-    fewest = {case: min(row["rows"] for row in group) for case, group in by(rows, "encoder", "task")}
+    fewest = {case: min(row["rows"] for row in group) for case, group in group_rows(rows, "encoder", "task")}
     few = [row for row in rows if row["rows"] == fewest[row["encoder"], row["task"]] and row["kept"] is not None]
-    if all(len(group) == 1 for _, group in by(few, "encoder", "task", "kept")):
+    if all(len(group) == 1 for _, group in group_rows(few, "encoder", "task", "kept")):
         few = []  # the curves show them already
     drawn = [{"case": _case(row, few), **row} for row in few]
     return Figure(
@@ -139,7 +141,7 @@ def _trials(rows: Sequence[Row]) -> Figure:
 def _widest(rows: Sequence[Row]) -> str:
     """Where trials that differ in their seed alone lie furthest apart."""
     ranges: dict[int, float] = {}
-    for (_, _, kept), group in by(rows, "encoder", "task", "kept"):
+    for (_, _, kept), group in group_rows(rows, "encoder", "task", "kept"):
         values = [row["quality"] for row in group]
         if len(values) > 1:
             ranges[kept] = max(ranges.get(kept, 0.0), max(values) - min(values))
@@ -158,13 +160,13 @@ def _blocks(rows: Sequence[Row], ends: Sequence[Row], *, preserved: bool) -> Fig
     single = all(row["first"] == row["last"] for row in rows)
     wanted = ("encoder", "task", "rows", "arm", "first", "last", "seeds", "mean", "low", "high", "minus_full")
     whole = [{"case": _case(row, rows), **{key: row[key] for key in wanted}} for row in rows]
-    drawn, cut = cut_intervals(whole, "mean", "low", "high", said=BANDS, panel="case", limits=POINTS)
+    drawn, cut = clip_intervals(whole, "mean", "low", "high", note=BANDS, panel="case", limits=POINTS)
     levels = [{"case": _case(row, rows), "level": row["mean"], "name": _ENDS[row["arm"]]} for row in ends]
     what = "layer" if single else "block"
     state = "the only pretrained one" if preserved else "new"
     return Figure(
         name="preserved" if preserved else "single" if single else "blocks",
-        title=_preserved(telling(rows), ends) if preserved else _replaced(telling(rows), what),
+        title=_preserved(informative_rows(rows), ends) if preserved else _replaced(informative_rows(rows), what),
         alt=f"Curve of quality over the place of the {what} that is {state}, with 95% intervals over seeds, and lines "
         "for the intact encoder and for one whose layers are all new",
         spec=lines(drawn, "first", "mean",
@@ -173,7 +175,7 @@ def _blocks(rows: Sequence[Row], ends: Sequence[Row], *, preserved: bool) -> Fig
                    independent=True),
         rows=tuple(drawn),
         paper="paper 3, figure 6" if single and not preserved else "paper 3, figure 3",
-        notes=(*cut, *set_aside(rows)),
+        notes=(*cut, *note_left_out(rows)),
     )  # fmt: skip
 
 
@@ -213,7 +215,7 @@ def _by_span(rows: Sequence[Row], column: str) -> Mapping[str, float]:
     """The mean of a column for each span of layers."""
     return {
         str(first) if first == last else f"{first}..{last}": sum(row[column] for row in group) / len(group)
-        for (first, last), group in by(rows, "first", "last")
+        for (first, last), group in group_rows(rows, "first", "last")
     }
 
 
@@ -223,10 +225,10 @@ def _by_span(rows: Sequence[Row], column: str) -> Mapping[str, float]:
 def _losses(rows: Sequence[Row]) -> Figure:
     """Losses of the intact encoder, of one with new layers alone and of the arm in the middle, as the paper tracks."""
     known = [row for row in rows if row["mean"] is not None]
-    others = [arm for (arm,), _ in by(known, "arm") if arm not in _ENDS]
+    others = [arm for (arm,), _ in group_rows(known, "arm") if arm not in _ENDS]
     chosen = _ENDS | {arm: arm for arm in others[len(others) // 2 :][:1]}
     whole = [{"case": _case(row, known), **row, "arm": chosen[row["arm"]]} for row in known if row["arm"] in chosen]
-    drawn, cut = cut_intervals(whole, "mean", "low", "high", said=BANDS, panel="case")
+    drawn, cut = clip_intervals(whole, "mean", "low", "high", note=BANDS, panel="case")
     return Figure(
         name="losses",
         title=_gap(known),
@@ -242,7 +244,7 @@ def _losses(rows: Sequence[Row]) -> Figure:
 def _gap(rows: Sequence[Row]) -> str:
     """How far the losses of new and of pretrained layers lie apart at the first and at the last epoch."""
     gaps: dict[int, list[float]] = {}
-    for (_, _, _, epoch), group in by(rows, "encoder", "task", "rows", "epoch"):
+    for (_, _, _, epoch), group in group_rows(rows, "encoder", "task", "rows", "epoch"):
         means = {row["arm"]: row["mean"] for row in group}
         if {"full", "all new"} <= means.keys():
             gaps.setdefault(epoch, []).append(means["all new"] - means["full"])

@@ -51,7 +51,7 @@ class Setting:
     counts: tuple[int, ...]
 
 
-def available(task: Task, rows: int | None) -> tuple[int, ...]:
+def count_available(task: Task, rows: int | None) -> tuple[int, ...]:
     """How many rows of each class there are to draw from: in proportion, where no more than `rows` are wanted."""
     sizes = Counter(task.train.labels)
     total = len(task.train)
@@ -59,7 +59,7 @@ def available(task: Task, rows: int | None) -> tuple[int, ...]:
     return tuple(sizes[number] * limit // total for number in range(len(task.label_names)))
 
 
-def imbalances(sizes: Sequence[int], most: int) -> list[Setting]:
+def imbalanced_settings(sizes: Sequence[int], most: int) -> list[Setting]:
     """The paper's shares of classes at a number of rows that all of them can have, the equal one first."""
     classes = len(sizes)
     special = int(np.argmin(sizes)) if classes == 2 else 0
@@ -82,14 +82,14 @@ def _whole(shares: Sequence[float], rows: int, special: int) -> tuple[int, ...]:
     return tuple(own if number == special else next(given) for number in range(len(shares)))
 
 
-def scarcities(sizes: Sequence[int], wanted: Sequence[int]) -> list[Setting]:
+def scarce_settings(sizes: Sequence[int], wanted: Sequence[int]) -> list[Setting]:
     """Equal classes in these numbers of rows as far as there are so many, the largest first."""
     classes, smallest = len(sizes), min(sizes)
     each = dict.fromkeys(min(rows // classes, smallest) for rows in sorted(wanted, reverse=True))
     return [Setting(name=f"{count * classes} rows", counts=(count,) * classes) for count in each if count >= _LEAST]
 
 
-def drawn_rows(split: Split, counts: Sequence[int], *, seed: int) -> list[int]:
+def draw_rows(split: Split, counts: Sequence[int], *, seed: int) -> list[int]:
     """Places of so many rows of each class in source order; more rows of a class hold those that fewer give."""
     ranks = row_ranks(split, f"draw {seed}", tell_copies_apart=True)
     shuffled = sorted(range(len(split)), key=ranks.__getitem__)
@@ -105,7 +105,7 @@ def _score(context: Context, spec: TrialSpec) -> TrialResult:
     encoder, train = context.shared(spec).encoder, context.task(spec).train
     counts: Mapping[str, Sequence[int]] = spec.options["settings"]
     most = [max(column) for column in zip(*counts.values(), strict=True)]
-    pool = drawn_rows(train, most, seed=spec.recipe.seed)
+    pool = draw_rows(train, most, seed=spec.recipe.seed)
     rows = train.take(pool)
     place = {row: number for number, row in enumerate(pool)}
     tokens = encoder.tokenize(rows.texts, rows.pairs, max_length=spec.recipe.max_length)
@@ -114,7 +114,7 @@ def _score(context: Context, spec: TrialSpec) -> TrialResult:
     curves: dict[str, dict[str, list[float | None]]] = {}
     probes: dict[str, list[float | None]] = {}
     for name, of_setting in counts.items():
-        chosen = [place[row] for row in drawn_rows(train, of_setting, seed=spec.recipe.seed)]
+        chosen = [place[row] for row in draw_rows(train, of_setting, seed=spec.recipe.seed)]
         curves[name] = {}
         for pooling in poolings:
             evidence = _evidence(rows.take(chosen), states[pooling][:, torch.tensor(chosen)], pooling, spec)
@@ -187,11 +187,11 @@ def robustness(
     for encoder, task in ask.pairs():
         if task.kind != "classification":
             raise MeasureError(f"{task.name}: study robustness needs classes, and this is {task.kind}")
-        have, classes = available(task, ask.rows), len(task.label_names)
+        have, classes = count_available(task, ask.rows), len(task.label_names)
         paper = _TWO_CLASSES if classes == 2 else [size * classes for size in _OF_EACH_CLASS]
         arms = {
-            IMBALANCE: imbalances(have, imbalance_rows or (20_000 if classes == 2 else 10_000 * classes)),
-            SCARCITY: scarcities(have, wanted or paper),
+            IMBALANCE: imbalanced_settings(have, imbalance_rows or (20_000 if classes == 2 else 10_000 * classes)),
+            SCARCITY: scarce_settings(have, wanted or paper),
         }
         if not all(arms.values()):
             raise MeasureError(f"{task.name}: a class has only {min(have)} rows, too few to be divided any further")

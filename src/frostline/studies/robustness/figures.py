@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from math import exp
 from typing import Any
 
-from frostline.charts import Figure, Results, Row, by, said_of
+from frostline.charts import Figure, Results, Row, group_rows, name_case
 from frostline.charts.draw import dots, lines
-from frostline.charts.draw.parts import own_axes
-from frostline.charts.words import cut_intervals
+from frostline.charts.draw.parts import with_own_axes
+from frostline.charts.words import clip_intervals
 
 IMBALANCE, SCARCITY = "imbalance", "scarcity"
 
@@ -48,7 +48,7 @@ def _told(rows: Sequence[Row], name: str, words: str, *more: str) -> list[dict[s
     """The rows as they are drawn, with what tells curves apart under a name of its own."""
     columns = ("encoder", "task", "setting", "rows", "smallest_class", "layer", "draws", "mean", "mean_low",
                "mean_high", *more)  # fmt: skip
-    panels = {key: said_of(group[0], rows, "encoder", "task") for key, group in by(rows, "encoder", "task")}
+    panels = {key: name_case(group[0], rows, "encoder", "task") for key, group in group_rows(rows, "encoder", "task")}
     return [
         {"panel": panels[row["encoder"], row["task"]], name: row[words], **{key: row[key] for key in columns}}
         for row in rows
@@ -70,7 +70,7 @@ def _colours(rows: Sequence[Row]) -> dict[str, str]:
 def _by_setting(curves: Sequence[Row], compared: Sequence[Row], kind: str, *, paper: str) -> Figure:
     mine = sorted(_of(curves, kind=kind, score=_PLAIN, states="mean"), key=_size, reverse=True)
     told = _told(mine, "curve", "setting")
-    drawn, notes = cut_intervals(told, "mean", "mean_low", "mean_high", said=_BANDS, limits=(0, float("inf")))
+    drawn, notes = clip_intervals(told, "mean", "mean_low", "mean_high", note=_BANDS, limits=(0, float("inf")))
     title = _steadiness(_of(compared, kind=kind, score=_PLAIN, states="mean"), kind)
     return Figure(
         name=kind,
@@ -91,7 +91,7 @@ def _steadiness(compared: Sequence[Row], kind: str) -> str:
     others = [row for row in compared if not row["is_reference"] and row.get("within_one") is not None]
     if not others:
         return ""
-    least = [min(group, key=lambda row: row["smallest_class"]) for _, group in by(others, "encoder", "task")]
+    least = [min(group, key=lambda row: row["smallest_class"]) for _, group in group_rows(others, "encoder", "task")]
     if kind == SCARCITY:
         sizes = dict.fromkeys(sorted(row["rows"] for row in least))
         what = f"With the fewest rows, {' or '.join(map(str, sizes))},"
@@ -110,7 +110,7 @@ def _trust(compared: Sequence[Row], kind: str, *, paper: str) -> Figure:
     """Smoothness, and how well variability predicts the probe, by setting: the second halves of the paper's figures."""
     mine = sorted(_of(compared, kind=kind, score=_PLAIN, states="mean"), key=_size, reverse=True)
     drawn = [
-        {"panel": ", ".join(part for part in (said_of(row, mine, "encoder", "task"), name) if part),
+        {"panel": ", ".join(part for part in (name_case(row, mine, "encoder", "task"), name) if part),
          "what": name, "setting": row["setting"], "draws": row["draws"], "value": row[column],
          "low": row[f"{column}_low"], "high": row[f"{column}_high"]}
         for name, column in _TRUST.items()
@@ -121,7 +121,7 @@ def _trust(compared: Sequence[Row], kind: str, *, paper: str) -> Figure:
         {**row, "low": _clipped(row["low"], row["what"]), "high": _clipped(row["high"], row["what"])} for row in drawn
     ]
     cut = [row for row in drawn if row["what"] == _ZETA]
-    shown, notes = cut_intervals(cut, "value", "low", "high", said=_WHISKERS)
+    shown, notes = clip_intervals(cut, "value", "low", "high", note=_WHISKERS)
     rest = [{**row, "shown_low": row["low"], "shown_high": row["high"], "cut": None} for row in drawn if row not in cut]
     drawn = [*shown, *rest]
     spec = dots(drawn, "setting", "value", x_title="", y_title="mean over draws",
@@ -131,7 +131,7 @@ def _trust(compared: Sequence[Row], kind: str, *, paper: str) -> Figure:
         title=_from_to(mine, kind) or f"Smoothness of variability, and its correlation with a probe, under {kind}",
         alt=f"Points for each setting of {kind} with 95% intervals over draws: the smoothness zeta of the curve of "
         "variability, and its correlation over layers with the quality of a linear probe",
-        spec=own_axes(spec),
+        spec=with_own_axes(spec),
         rows=tuple(drawn),
         paper=paper,
         notes=("zeta: the lower the smoother", "correlation: the nearer to -1 the better low variability tells where "
@@ -142,7 +142,7 @@ def _trust(compared: Sequence[Row], kind: str, *, paper: str) -> Figure:
 def _from_to(rows: Sequence[Row], kind: str) -> str:
     """How the correlation with a probe changes from the reference to where there is the least to go by."""
     known = [row for row in rows if row.get("probe_pearson") is not None]
-    ends = [(group[0], group[-1]) for _, group in by(known, "encoder", "task") if len(group) > 1]
+    ends = [(group[0], group[-1]) for _, group in group_rows(known, "encoder", "task") if len(group) > 1]
     if not ends:
         return ""
     words = ("with equal classes", "with the most unequal ones")
@@ -165,14 +165,14 @@ def _clipped(end: float | None, what: str) -> float | None:
 def _by_states(curves: Sequence[Row], compared: Sequence[Row]) -> Figure:
     """The curves with equal classes and the most rows."""
     equal = [row for row in curves if row["kind"] == SCARCITY and row["score"] == _PLAIN]
-    most = {key: max(row["rows"] for row in group) for key, group in by(equal, "encoder", "task")}
+    most = {key: max(row["rows"] for row in group) for key, group in group_rows(equal, "encoder", "task")}
     mine = [
         {**row, "words": _STATES.get(row["states"], row["states"])}
         for row in equal
         if row["rows"] == most[row["encoder"], row["task"]]
     ]
-    drawn, notes = cut_intervals(
-        _told(mine, "curve", "words"), "mean", "mean_low", "mean_high", said=_BANDS, limits=(0, float("inf"))
+    drawn, notes = clip_intervals(
+        _told(mine, "curve", "words"), "mean", "mean_low", "mean_high", note=_BANDS, limits=(0, float("inf"))
     )
     return Figure(
         name="states",
@@ -190,7 +190,7 @@ def _by_states(curves: Sequence[Row], compared: Sequence[Row]) -> Figure:
 def _smoothness(compared: Sequence[Row]) -> str:
     """Whose curves are smoother, in how many cases."""
     pairs = []
-    for _, group in by(compared, "encoder", "task"):
+    for _, group in group_rows(compared, "encoder", "task"):
         zeta: dict[str, Any] = {row["states"]: row.get("zeta") for row in group}
         if zeta.get("mean") is not None and zeta.get("first") is not None:
             pairs.append((zeta["mean"], zeta["first"]))
@@ -222,7 +222,7 @@ def _by_formula(curves: Sequence[Row], compared: Sequence[Row]) -> Figure:
 def _nearer(compared: Sequence[Row]) -> str:
     """Which formula changes less when classes are unequal."""
     pairs = []
-    for _, group in by([row for row in compared if not row["is_reference"]], "encoder", "task", "setting"):
+    for _, group in group_rows([row for row in compared if not row["is_reference"]], "encoder", "task", "setting"):
         change: dict[str, Any] = {row["score"]: row.get("log_ratio") for row in group}
         if change.get(_PLAIN) is not None and change.get(_COLLAPSE) is not None:
             pairs.append((change[_PLAIN], change[_COLLAPSE]))

@@ -10,14 +10,14 @@ from frostline.scoring.reliability import smoothness
 from frostline.stats.intervals import correlate
 from frostline.studies import Ask, Measured
 from frostline.studies._comparisons import correct_known
-from frostline.studies._tables import Curve, grouped, mean_curve, mean_with_ends
+from frostline.studies._tables import Curve, group_points, mean_columns, mean_curve
 
 SCORES = ("variability", "variability.collapse", "variability.crossfit")
 
 
 def tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
     """How far variability stays the same, and its curves."""
-    cases = [_Case(key, group) for key, group in grouped(_done(points), ("encoder", "task", "arm")).items()]
+    cases = [_Case(key, group) for key, group in group_points(_done(points), ("encoder", "task", "arm")).items()]
     compared_all = [row for case in cases for row in case.comparisons()]
     for column in ("spearman_p", "probe_pearson_p"):
         correct_known(compared_all, ("encoder", "task", "kind"), column=column)
@@ -81,14 +81,14 @@ class _Case:
             reference = mean_curve(self._curves(self._reference, variant))
             drawn = zip(self._curves(setting, variant), self._probes(str(said["states"])), strict=True)
             found = [
-                {**compared(curve, reference), "probe_pearson": _correlation(curve, probe)}
+                {**compare_curves(curve, reference), "probe_pearson": _correlation(curve, probe)}
                 for curve, probe in drawn
                 if None not in curve[1:]
             ]
             row: dict[str, Cell] = {**said, "is_reference": setting == self._reference, "draws": len(found)}
             for column in found[0] if found else ():
                 least, most = _LIMITS.get(column, (0.0, math.inf))
-                row |= mean_with_ends(column, [one[column] for one in found], least=least, most=most)
+                row |= mean_columns(column, [one[column] for one in found], least=least, most=most)
             mean = mean_curve(self._curves(setting, variant))
             row["spearman_p"] = None if row["is_reference"] else _chance(mean, reference, ranks=True)
             row["probe_pearson_p"] = _chance(mean, mean_curve(self._probes(str(said["states"]))))
@@ -99,7 +99,7 @@ class _Case:
             for layer, values in enumerate(zip(*self._curves(setting, variant), strict=True)):
                 known = [value for value in values if value is not None]
                 row = {**said, "layer": layer, "draws": len(known)}
-                yield row | (mean_with_ends("mean", known, least=0.0) if known else {})
+                yield row | (mean_columns("mean", known, least=0.0) if known else {})
 
 
 # What values can be, where they are not merely 0 or more: an interval goes no further.
@@ -107,7 +107,7 @@ _LIMITS = {"spearman": (-1.0, 1.0), "pearson": (-1.0, 1.0), "probe_pearson": (-1
            "best_layer": (1.0, math.inf)}  # fmt: skip
 
 
-def compared(curve: Curve, reference: Curve) -> dict[str, float | None]:
+def compare_curves(curve: Curve, reference: Curve) -> dict[str, float | None]:
     """How smooth a curve is and how near another one, over layers 1..L; None where that is undefined."""
     smooth = smoothness(curve)
     ours, theirs = _best(curve), _best(reference)

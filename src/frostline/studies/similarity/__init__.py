@@ -21,8 +21,8 @@ from frostline.stats.intervals import correlate, paired_p
 from frostline.studies import Ask, Measured, Point, study
 from frostline.studies._comparisons import correct_known
 from frostline.studies._limits import at_least
-from frostline.studies._phang import PAPER_4_RECIPE, PAPER_4_TASKS
-from frostline.studies._tables import grouped, is_informative, judged_split, quality, spread
+from frostline.studies._phang import PHANG_RECIPE, PHANG_TASKS
+from frostline.studies._tables import group_points, is_informative, judged_split, quality_in_points, summary_columns
 from frostline.studies.similarity.figures import figures
 from frostline.tasks import Split, Task, sample
 from frostline.tasks.metrics import METRICS
@@ -173,7 +173,7 @@ def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
     measures: list[dict[str, Cell]] = []
     across: list[dict[str, Cell]] = []
     matrices: list[dict[str, Cell]] = []
-    for (encoder, other, name), group in grouped(points, ("encoder", "other", "task")).items():
+    for (encoder, other, name), group in group_points(points, ("encoder", "other", "task")).items():
         done = [point for point in group if point.is_done]
         if not done:
             continue
@@ -222,11 +222,11 @@ def _measures(task: Task, done: Sequence[Measured]) -> Iterator[dict[str, Cell]]
         for name, value in _numbers(point.result.values).items():
             if value is not None:
                 found.setdefault(name, []).append(value)
-    found[_QUALITY] = [quality(point, task) for point in done]
+    found[_QUALITY] = [quality_in_points(point, task) for point in done]
     ends = METRICS[task.metrics[0]].ends
     for name, values in found.items():
         limits = ends if name == _QUALITY else (-1.0, 1.0) if name in _CKAS else (-inf, inf)
-        row = {"measure": name, "seeds": len(values), **spread(values, ends=limits)}
+        row = {"measure": name, "seeds": len(values), **summary_columns(values, ends=limits)}
         if len(set(values)) == 1:  # the pretrained encoder on the same rows: seeds say nothing of other rows
             row |= {"low": None, "high": None}
         yield row | {"p": paired_p(values, [0.0] * len(values)) if name == _MOVED else None}
@@ -249,7 +249,11 @@ def _numbers(matrices: Mapping[str, Matrix]) -> dict[str, float | None]:
 def _across_record(done: Sequence[Measured]) -> dict[str, Cell]:
     orders = [point.result.values["order"] for point in done]
     worst = max(point.result.values["p"] for point in done)
-    return {"seeds": len(done), **spread(orders, name="order_of_matches", ends=(-1.0, 1.0)), "largest_p": worst}
+    return {
+        "seeds": len(done),
+        **summary_columns(orders, name="order_of_matches", ends=(-1.0, 1.0)),
+        "largest_p": worst,
+    }
 
 
 def _cells(done: Sequence[Measured]) -> Iterator[dict[str, Cell]]:
@@ -271,9 +275,9 @@ def _cells(done: Sequence[Measured]) -> Iterator[dict[str, Cell]]:
     paper="4",
     tables=_tables,
     figures=figures,
-    tasks=PAPER_4_TASKS,
+    tasks=PHANG_TASKS,
     seeds=3,
-    recipe=PAPER_4_RECIPE,
+    recipe=PHANG_RECIPE,
     quick_recipe={"batch": 16, "epochs": 3},
     quick={"rate": 5e-5, "permutations": 99},
 )

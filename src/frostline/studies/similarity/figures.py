@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from frostline.charts import Figure, Results, Row, by, said_of
+from frostline.charts import Figure, Results, Row, group_rows, name_case
 from frostline.charts.draw import bars, heatmap
-from frostline.charts.words import between, in_ranges, set_aside, telling
+from frostline.charts.words import format_range, format_ranges, informative_rows, note_left_out
 
 _MATRICES = {"ORIG-ORIG": "pretrained, pretrained", "FT-ORIG": "tuned, pretrained", "FT-FT": "tuned, tuned",
              "FT[1]-FT[2]": "two restarts, both tuned"}  # fmt: skip
@@ -25,7 +25,7 @@ def figures(results: Results) -> list[Figure]:
     own = [row for row in known if row["encoder"] == row["other"]]
     pairs = [row for row in known if row["encoder"] != row["other"]]
     blocks = results.rows("blocks")
-    aside = set_aside(blocks)
+    aside = note_left_out(blocks)
     grids = _grids(own, blocks) if len({(row["encoder"], row["task"]) for row in own}) > 1 else []
     counted = [_matrices(own, blocks), *grids, _contrast(blocks)]
     return [
@@ -44,7 +44,7 @@ def _squares(
 
 
 def _matrices(rows: Sequence[Row], blocks: Sequence[Row]) -> Figure:
-    (encoder, task), drawn = next(by(rows, "encoder", "task"), ((None, None), []))
+    (encoder, task), drawn = next(group_rows(rows, "encoder", "task"), ((None, None), []))
     words = [{"compared": _MATRICES.get(row["matrix"], row["matrix"]), **row} for row in drawn]
     return Figure(
         name="matrices",
@@ -71,12 +71,12 @@ def _stay(rows: Sequence[Row]) -> str:
     if len(stay) == len(own):
         return f"Tuned layers stay like the pretrained ones; {furthest}"
     which = f"layer {stay[0]} stays like the pretrained one" if len(stay) == 1 else (
-        f"layers {in_ranges(stay)} stay like the pretrained ones")  # fmt: skip
+        f"layers {format_ranges(stay)} stay like the pretrained ones")  # fmt: skip
     return f"After tuning {which} (CKA {_ALIKE} or more); {furthest}"
 
 
 def _values(blocks: Sequence[Row], measure: str) -> list[float]:
-    return [row["mean"] for row in telling(blocks) if row["measure"] == measure and row["mean"] is not None]
+    return [row["mean"] for row in informative_rows(blocks) if row["measure"] == measure and row["mean"] is not None]
 
 
 def _grids(rows: Sequence[Row], blocks: Sequence[Row]) -> list[Figure]:
@@ -84,7 +84,7 @@ def _grids(rows: Sequence[Row], blocks: Sequence[Row]) -> list[Figure]:
 
     def said(measure: str, before: str, after: str, otherwise: str) -> str:
         values = _values(blocks, measure)
-        return f"{before} {between(values, digits=2)} {after}".strip() if values else otherwise
+        return f"{before} {format_range(values, digits=2)} {after}".strip() if values else otherwise
 
     return [
         _grid(rows, "FT-FT", name="tuned", figure=2, title=said(
@@ -101,7 +101,7 @@ def _grids(rows: Sequence[Row], blocks: Sequence[Row]) -> list[Figure]:
 
 
 def _grid(rows: Sequence[Row], matrix: str, *, name: str, figure: int, title: str) -> Figure:
-    drawn = [{"case": said_of(row, rows, "encoder", "task"), **row} for row in rows if row["matrix"] == matrix]
+    drawn = [{"case": name_case(row, rows, "encoder", "task"), **row} for row in rows if row["matrix"] == matrix]
     one, other = {"FT-FT": ("tuned layer",) * 2, "FT-ORIG": ("tuned layer", "pretrained layer")}.get(
         matrix, ("layer, first start", "layer, second start")
     )
@@ -119,7 +119,7 @@ def _grid(rows: Sequence[Row], matrix: str, *, name: str, figure: int, title: st
 def _across(rows: Sequence[Row], across: Sequence[Row]) -> list[Figure]:
     """A figure for each two encoders: their names are on its axes."""
     found = []
-    for number, ((encoder, other), mine) in enumerate(by(rows, "encoder", "other"), start=1):
+    for number, ((encoder, other), mine) in enumerate(group_rows(rows, "encoder", "other"), start=1):
         names = {"FT-FT": "tuned", "ORIG-ORIG": "pretrained"}
         drawn = [{"case": _state(row, mine, names), **row} for row in mine if row["matrix"] in names]
         compared = [row for row in across if (row["encoder"], row["other"]) == (encoder, other)]
@@ -138,7 +138,7 @@ def _across(rows: Sequence[Row], across: Sequence[Row]) -> list[Figure]:
 
 
 def _state(row: Row, rows: Sequence[Row], names: Mapping[str, str]) -> str:
-    return ", ".join(part for part in (said_of(row, rows, "task"), names[row["matrix"]]) if part)
+    return ", ".join(part for part in (name_case(row, rows, "task"), names[row["matrix"]]) if part)
 
 
 def _correspond(encoder: str, other: str, compared: Sequence[Row]) -> str:
@@ -149,8 +149,9 @@ def _correspond(encoder: str, other: str, compared: Sequence[Row]) -> str:
     shown = sum(row["largest_p"] is not None and row["largest_p"] < _LEVEL for row in compared)
     tasks = f" on {shown} of {len(compared)} tasks" if len(compared) > 1 else ""
     verb = "match" if shown else "are not shown to match"
-    return f"Layers of {encoder} and {other} {verb} in their order{tasks if shown else ''}: correlation " + between(
-        orders, digits=2
+    return (
+        f"Layers of {encoder} and {other} {verb} in their order{tasks if shown else ''}: correlation "
+        + format_range(orders, digits=2)
     )
 
 
@@ -169,11 +170,11 @@ def _contrast(blocks: Sequence[Row]) -> Figure:
     ]  # fmt: skip
     measure = "block contrast, tuned minus pretrained"
     gains = _values(blocks, measure)
-    lows = [row["low"] for row in telling(blocks) if row["measure"] == measure and row["low"] is not None]
+    lows = [row["low"] for row in informative_rows(blocks) if row["measure"] == measure and row["low"] is not None]
     raised = sum(gain > 0 for gain in gains)
     title = "How much more alike layers are within two blocks than between them"
     if gains:
-        gain = between(gains, digits=2)
+        gain = format_range(gains, digits=2)
         title = (f"Tuning raises the contrast of blocks in {raised} of {len(gains)} cases, beyond chance in "
                  f"{sum(low > 0 for low in lows)}; it changes by {gain}")  # fmt: skip
     return Figure(

@@ -21,19 +21,19 @@ from frostline.records.table import Cell, Table, table_of
 from frostline.stats.intervals import compare_means, differences, paired_p
 from frostline.studies import Ask, Measured, Point, study
 from frostline.studies._comparisons import correct_known
-from frostline.studies._phang import PAPER_4_RECIPE, PAPER_4_TASKS
+from frostline.studies._phang import PHANG_RECIPE, PHANG_TASKS
 from frostline.studies._tables import (
     DRAWS,
     constant_note,
-    grouped,
-    in_points,
+    group_points,
     informative_note,
     is_informative,
     judged_split,
-    mean_with_ends,
-    quality,
-    spread,
-    spread_of_quality,
+    mean_columns,
+    metric_in_points,
+    quality_columns,
+    quality_in_points,
+    summary_columns,
 )
 from frostline.studies.skip.figures import figures
 from frostline.tasks import Task
@@ -131,7 +131,7 @@ def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
     spans: list[dict[str, Cell]] = []
     layers: list[dict[str, Cell]] = []
     halves: list[dict[str, Cell]] = []
-    for (encoder, name), group in grouped(points, ("encoder", "task")).items():
+    for (encoder, name), group in group_points(points, ("encoder", "task")).items():
         done = [point for point in group if point.is_done]
         said: dict[str, Cell] = {"encoder": encoder, "task": name}
         if not done:
@@ -165,21 +165,21 @@ def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
 
 def _drops(point: Measured, task: Task) -> dict[Span, float]:
     """How many points each span costs."""
-    whole = quality(point, task)
+    whole = quality_in_points(point, task)
     spans = point.result.values["spans"]
-    lost = differences([whole] * len(spans), [in_points(task, metrics) for *_, metrics in spans])
+    lost = differences([whole] * len(spans), [metric_in_points(task, metrics) for *_, metrics in spans])
     return {(first, last): loss for (first, last, _), loss in zip(spans, lost, strict=True)}
 
 
 def _span_records(
     task: Task, done: Sequence[Measured], drops: Sequence[Mapping[Span, float]]
 ) -> Iterator[dict[str, Cell]]:
-    left = [{(first, last): in_points(task, metrics) for first, last, metrics in point.result.values["spans"]}
+    left = [{(first, last): metric_in_points(task, metrics) for first, last, metrics in point.result.values["spans"]}
             for point in done]  # fmt: skip
     for span in drops[0]:
         lost = [one[span] for one in drops]
         seen: dict[str, Cell] = {"first": span[0], "last": span[1], "metric": task.metrics[0], "seeds": len(done)}
-        mean = spread_of_quality([one[span] for one in left], task)
+        mean = quality_columns([one[span] for one in left], task)
         yield seen | mean | {"minus_full": -sum(lost) / len(lost)}
 
 
@@ -193,13 +193,13 @@ def _layer_records(
         lost = [one[layer, layer] for one in drops]
         others = [max((one[other, other] for other in range(1, depth + 1) if other != layer), default=0.0)
                   for one in drops]  # fmt: skip
-        seen: dict[str, Cell] = {"layer": layer, "seeds": len(drops), **spread(lost, name="drop")}
+        seen: dict[str, Cell] = {"layer": layer, "seeds": len(drops), **summary_columns(lost, name="drop")}
         without = [point.result.values.get("predictions", {}).get(str(layer)) for point in done]
         if len(done) > 1 and None not in without:
             found = compare_means(rows.labels, wholes, without, task.metrics[0], groups=rows.groups, draws=DRAWS)
             seen |= {"rows_low": found.low, "rows_high": found.high}
         seen["p"] = paired_p(lost, [0.0] * len(lost))
-        yield seen | mean_with_ends("more_than_others", differences(lost, others))
+        yield seen | mean_columns("more_than_others", differences(lost, others))
 
 
 def _half_records(drops: Sequence[Mapping[Span, float]], depth: int) -> Iterator[dict[str, Cell]]:
@@ -213,7 +213,9 @@ def _half_records(drops: Sequence[Mapping[Span, float]], depth: int) -> Iterator
             "lower_drop": sum(lower) / len(lower),
             "upper_drop": sum(upper) / len(upper),
         }
-        yield seen | spread(differences(upper, lower), name="upper_minus_lower") | {"p": paired_p(upper, lower)}
+        yield (
+            seen | summary_columns(differences(upper, lower), name="upper_minus_lower") | {"p": paired_p(upper, lower)}
+        )
 
 
 def _mean_drop(drops: Mapping[Span, float], length: int, bottom: int, top: int) -> float:
@@ -227,9 +229,9 @@ def _mean_drop(drops: Mapping[Span, float], length: int, bottom: int, top: int) 
     paper="4",
     tables=_tables,
     figures=figures,
-    tasks=PAPER_4_TASKS,
+    tasks=PHANG_TASKS,
     seeds=3,
-    recipe=PAPER_4_RECIPE,
+    recipe=PHANG_RECIPE,
     quick_recipe={"batch": 16, "epochs": 3},
     quick={"rate": 5e-5},
 )

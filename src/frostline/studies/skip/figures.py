@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from frostline.charts import Figure, Results, Row, by, said_of
+from frostline.charts import Figure, Results, Row, group_rows, name_case
 from frostline.charts.draw import bars, heatmap, lines
-from frostline.charts.words import BANDS, WHISKERS, between, cut_intervals, set_aside, telling
+from frostline.charts.words import BANDS, WHISKERS, clip_intervals, format_range, informative_rows, note_left_out
 
 _LITTLE = 1.0  # points that titles call little to lose
 
@@ -20,8 +20,8 @@ def figures(results: Results) -> list[Figure]:
 def _triangle(rows: Sequence[Row], layers: Sequence[Row]) -> Figure:
     known = [row for row in rows if row["minus_full"] is not None]
     wanted = ("encoder", "task", "first", "last", "seeds", "mean", "minus_full")
-    drawn = [{"case": said_of(row, known, "encoder", "task"), **{key: row[key] for key in wanted}} for row in known]
-    told = {(row["encoder"], row["task"]) for row in telling(layers)}
+    drawn = [{"case": name_case(row, known, "encoder", "task"), **{key: row[key] for key in wanted}} for row in known]
+    told = {(row["encoder"], row["task"]) for row in informative_rows(layers)}
     # As far to both sides: else a gain of a tenth of a point is as blue as a loss of thirty is orange.
     widest = max((abs(row["minus_full"]) for row in drawn), default=0.0) or 1.0
     return Figure(
@@ -35,14 +35,14 @@ def _triangle(rows: Sequence[Row], layers: Sequence[Row]) -> Figure:
         rows=tuple(drawn),
         paper="paper 4, figure 4",
         notes=("points: quality of the shortened model minus that of the whole one, nothing trained in between",
-               *set_aside(layers)),
+               *note_left_out(layers)),
     )  # fmt: skip
 
 
 def _longest(rows: Sequence[Row]) -> str:
     """How many layers in a row can be left out at little cost."""
     counts, depths = [], []
-    for _, group in by(rows, "encoder", "task"):
+    for _, group in group_rows(rows, "encoder", "task"):
         cheap = [row["last"] - row["first"] + 1 for row in group if row["minus_full"] > -_LITTLE]
         counts.append(max(cheap, default=0))
         depths.append(max(row["last"] for row in group))
@@ -50,29 +50,29 @@ def _longest(rows: Sequence[Row]) -> str:
         return "Quality without spans of layers"
     if not any(counts):
         return f"No layer can be left out for less than {_LITTLE:g} point, by the means"
-    spans = f"{between(counts)} of {between(depths)} layers in a row"
+    spans = f"{format_range(counts)} of {format_range(depths)} layers in a row"
     return f"{spans} can be left out for less than {_LITTLE:g} point, by the means"
 
 
 def _singles(rows: Sequence[Row]) -> Figure:
     wanted = ("encoder", "task", "layer", "seeds", "drop", "low", "high")
-    whole = [{"case": said_of(row, rows, "encoder", "task"), **{key: row[key] for key in wanted}} for row in rows]
-    drawn, cut = cut_intervals(whole, "drop", "low", "high", said=WHISKERS, panel="case", from_zero=True)
+    whole = [{"case": name_case(row, rows, "encoder", "task"), **{key: row[key] for key in wanted}} for row in rows]
+    drawn, cut = clip_intervals(whole, "drop", "low", "high", note=WHISKERS, panel="case", from_zero=True)
     return Figure(
         name="layers",
-        title=_dearest(telling(rows)),
+        title=_dearest(informative_rows(rows)),
         alt="Bars of the points that are lost when a single layer is left out, with 95% intervals over seeds",
         spec=bars(drawn, "layer", "drop", x_title="layer left out", y_title="points lost", panel="case",
                   interval=("shown_low", "shown_high")),
         rows=tuple(drawn),
         paper="paper 4, figure 4",
-        notes=("the diagonal of the triangle of spans", *cut, *set_aside(rows)),
+        notes=("the diagonal of the triangle of spans", *cut, *note_left_out(rows)),
     )  # fmt: skip
 
 
 def _dearest(rows: Sequence[Row]) -> str:
     """Which single layer costs most, on average over encoders and tasks, and what any other does."""
-    costs = {layer: sum(row["drop"] for row in group) / len(group) for (layer,), group in by(rows, "layer")}
+    costs = {layer: sum(row["drop"] for row in group) / len(group) for (layer,), group in group_rows(rows, "layer")}
     if not costs:
         return "Points lost without a single layer"
     worst, *rest = sorted(costs, key=lambda layer: -costs[layer])
@@ -85,18 +85,18 @@ def _dearest(rows: Sequence[Row]) -> str:
 
 def _by_length(rows: Sequence[Row]) -> Figure:
     whole = [row for row in rows if row["upper_minus_lower"] is not None]
-    drawn, cut = cut_intervals(whole, "upper_minus_lower", "low", "high", said=BANDS, panel="encoder", from_zero=True)
-    levels = [{"level": 0.0, "name": "", "encoder": encoder} for (encoder,), _ in by(drawn, "encoder")]
+    drawn, cut = clip_intervals(whole, "upper_minus_lower", "low", "high", note=BANDS, panel="encoder", from_zero=True)
+    levels = [{"level": 0.0, "name": "", "encoder": encoder} for (encoder,), _ in group_rows(drawn, "encoder")]
     return Figure(
         name="halves",
-        title=_missed(telling(drawn)),
+        title=_missed(informative_rows(drawn)),
         alt="Curves of how many more points spans of upper layers cost than spans of lower layers of the same length, "
         "over the length, with 95% intervals over seeds",
         spec=lines(drawn, "length", "upper_minus_lower", x_title="layers left out",
                    y_title="points: upper minus lower", colour="task", panel="encoder", levels=levels,
                    interval=("shown_low", "shown_high")),
         rows=tuple(drawn),
-        notes=("above 0, upper layers are missed more; spans lie within one half", *cut, *set_aside(rows)),
+        notes=("above 0, upper layers are missed more; spans lie within one half", *cut, *note_left_out(rows)),
     )  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from frostline.studies._arms import Arm
 from frostline.studies._comparisons import pairs_table
 from frostline.studies._limits import at_least
 from frostline.studies._quality import quality_table
-from frostline.studies._released import one_pooling
+from frostline.studies._released import check_pooling
 from frostline.studies.strategies.figures import figures
 from frostline.tasks import Task
 from frostline.training.shared_inputs import SharedInputs
@@ -106,7 +106,7 @@ def _cost_table(ask: Ask, points: Sequence[Measured]) -> Table:
     return table_of("costs", "What each plan costs", records.values(), notes=[note])
 
 
-def plans_of_paper_1(encoder: Encoder, best: int, seed: int) -> Iterator[tuple[Arm, Plan]]:
+def plans_of_xie(encoder: Encoder, best: int, seed: int) -> Iterator[tuple[Arm, Plan]]:
     """Arms and plans: around the best layer, around the middle one, the last layers, random ones, all."""
     depth = encoder.depth
     yield Arm(kind="full"), Plan.full(depth)
@@ -209,7 +209,7 @@ def strategies(
     chosen_methods = _methods(methods)
     for encoder, task in ask.pairs():
         wanted = _arms(arms, encoder.depth)
-        best = best_layer(ask.scores(encoder, task, [score], pooling=one_pooling("strategies", states)), score)
+        best = best_layer(ask.scores(encoder, task, [score], pooling=check_pooling("strategies", states)), score)
         for method in chosen_methods:
             for seed in range(ask.seeds):
                 tuned_by = _Method(method, encoder, bottleneck)
@@ -242,7 +242,7 @@ def _of_seed(
     reuse: bool,
 ) -> Iterator[Point]:
     shared: dict[int, float | None] = {}  # by the number of tuned layers, the rate of the last ones
-    for arm, full_plan in plans_of_paper_1(encoder, best, seed):
+    for arm, full_plan in plans_of_xie(encoder, best, seed):
         if wanted is not None and str(arm) not in wanted:
             continue
         plan = method.of(full_plan)

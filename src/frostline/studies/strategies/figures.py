@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from frostline.charts import Figure, Results, Row, by, said_of
-from frostline.charts.draw import beside, dots, scatter
+from frostline.charts import Figure, Results, Row, group_rows, name_case
+from frostline.charts.draw import dots, scatter, side_by_side
 from frostline.charts.theme import BLUE, GREEN, GREY, ORANGE, PINK, RED, SKY, VIOLET, YELLOW
-from frostline.charts.words import WHISKERS, cut_intervals, set_aside, telling
+from frostline.charts.words import WHISKERS, clip_intervals, informative_rows, note_left_out
 from frostline.studies._arms import read_arm
 from frostline.studies._comparisons import non_inferior_note
 
@@ -34,7 +34,7 @@ def figures(results: Results) -> list[Figure]:
 def _told(row: Row, rows: Sequence[Row]) -> dict[str, Any]:
     wanted = ("encoder", "task", "method", "arm", "plans", "layers", "seeds", "mean", "low", "high", "minus_full",
               "rows_low", "rows_high", "non_inferior", "informative")  # fmt: skip
-    panel = said_of(row, rows, "encoder", "task")
+    panel = name_case(row, rows, "encoder", "task")
     if len({one["method"] for one in rows}) > 1:
         panel = f"{panel}, {row['method']}".removeprefix(", ")
     return {"panel": panel, "kind": _kind(str(row["arm"])), **{key: row.get(key) for key in wanted}}
@@ -50,21 +50,21 @@ def _kind(arm: str) -> str:
 
 def _by_layers(rows: Sequence[Row], plans: Sequence[Row]) -> Figure:
     placed = sorted((row for row in plans if row["layers"] is not None), key=_order)
-    cut, notes = cut_intervals(placed, "mean", "low", "high", said=WHISKERS)
-    best = {id(max(column, key=lambda row: row["mean"])) for _, column in by(cut, "panel", "layers")}
+    cut, notes = clip_intervals(placed, "mean", "low", "high", note=WHISKERS)
+    best = {id(max(column, key=lambda row: row["mean"])) for _, column in group_rows(cut, "panel", "layers")}
     drawn = [{**row, "best": _plans(row) if id(row) in best else None} for row in cut]
     levels = [{"level": row["mean"], "name": "all", "panel": row["panel"]} for row in rows if row["arm"] == "full"]
     return Figure(
         name="layers",
-        title=_wins(telling(plans)) or "Quality of every plan by the number of layers that it tunes",
+        title=_wins(informative_rows(plans)) or "Quality of every plan by the number of layers that it tunes",
         alt="Points of quality over the number of tuned layers, plans around the best layer in warm colours and "
         "baselines in cold ones, with 95% intervals over seeds and a line at full fine-tuning",
-        spec=beside(drawn, "layers", "mean", x_title="tuned layers", y_title="quality in points", colour="kind",
+        spec=side_by_side(drawn, "layers", "mean", x_title="tuned layers", y_title="quality in points", colour="kind",
                    colours=_COLOURS, interval=("shown_low", "shown_high"), panel="panel", label="best", levels=levels),
         rows=tuple(drawn),
         paper="paper 1, figures 4, 5 and 10",
         notes=("named is the best plan of each number of layers; the figure that follows names them all", *notes,
-               *set_aside(plans)),
+               *note_left_out(plans)),
     )  # fmt: skip
 
 
@@ -75,7 +75,7 @@ def _order(row: Row) -> int:
 def _wins(plans: Sequence[Row]) -> str:
     """How often the best layer and those below it beat as many of the last layers."""
     outcomes = []
-    for _, group in by(plans, "panel"):
+    for _, group in group_rows(plans, "panel"):
         last = {row["layers"]: row for row in group if row["kind"] == _KINDS["top"]}
         mine = [row for row in group if row["kind"] == _KINDS["down"] and row["layers"] in last]
         others = [(row, last[row["layers"]]) for row in mine if row["plans"] != last[row["layers"]]["plans"]]
@@ -91,9 +91,9 @@ def _against_full(results: Results, plans: Sequence[Row]) -> Figure:
     known = [row for row in plans if row["minus_full"] is not None]
     named = [{"plan": _name(row), **row} for row in known]
     drawn = sorted(named, key=lambda row: (row["panel"], row["layers"] or 0, _order(row)))
-    counted = telling(drawn)
+    counted = informative_rows(drawn)
     kept = sum(row["non_inferior"] is True for row in counted)
-    levels = [{"level": 0, "name": "all", "panel": panel} for (panel,), _ in by(drawn, "panel")]
+    levels = [{"level": 0, "name": "all", "panel": panel} for (panel,), _ in group_rows(drawn, "panel")]
     margin = results.setting("quality", "margin")
     return Figure(
         name="plans",
@@ -108,7 +108,7 @@ def _against_full(results: Results, plans: Sequence[Row]) -> Figure:
         notes=("plans by the number of tuned layers, as (bottom, top, head); random ones differ between seeds",
                "whiskers: 95% bootstrap over test rows",
                *([] if margin is None else [non_inferior_note(margin)]),
-               *set_aside(plans)),
+               *note_left_out(plans)),
     )  # fmt: skip
 
 
@@ -151,16 +151,16 @@ def _mean(values: Iterable[float | None]) -> float | None:
 def _by_cost(rows: Sequence[Row], column: str, name: str, said: str, notes: Sequence[str]) -> Figure:
     size, unit = _unit([row[column] for row in rows if row[column]])
     priced = [{**row, column: row[column] / size} for row in rows if row[column]]
-    drawn = [row for _, group in by(priced, "panel") for row in _with_front(group, column)]
+    drawn = [row for _, group in group_rows(priced, "panel") for row in _with_front(group, column)]
     return Figure(
         name=name,
-        title=_savings(telling(priced), column, said) or f"Quality of every plan by its {said}",
+        title=_savings(informative_rows(priced), column, said) or f"Quality of every plan by its {said}",
         alt=f"Points of quality over {said} for every plan; a dashed line joins the plans that no cheaper one beats",
         spec=scatter(drawn, column, "mean", x_title=f"{said}{unit}", y_title="quality in points", colour="kind",
                      colours=_COLOURS, label="label", panel="panel", joined="front", log=True),
         rows=tuple(drawn),
         notes=("named are the plans that no cheaper one beats, as it turned out on the rows that are reported", *notes,
-               *set_aside(rows)),
+               *note_left_out(rows)),
     )  # fmt: skip
 
 
@@ -187,7 +187,7 @@ def _unit(values: Sequence[float]) -> tuple[float, str]:
 def _savings(rows: Sequence[Row], column: str, said: str) -> str:
     """What share of full tuning's cost is shown to be enough to keep up with it, in the case that needs the most."""
     shares = []
-    for _, group in by(rows, "panel"):
+    for _, group in group_rows(rows, "panel"):
         full = next((row for row in group if row["arm"] == "full"), None)
         if full is not None:
             kept = [row[column] for row in group if row["non_inferior"] is True or row is full]

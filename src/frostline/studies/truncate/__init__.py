@@ -20,19 +20,19 @@ from frostline.records.table import Cell, Table, table_of
 from frostline.states.all_layers import states_of_layers
 from frostline.stats.intervals import compare_means, differences, paired_p, summarise
 from frostline.studies import Ask, Measured, Point, study
-from frostline.studies._comparisons import both_intervals, correct, non_inferior_note
+from frostline.studies._comparisons import correct, interval_columns, non_inferior_note
 from frostline.studies._limits import above_zero, at_least
-from frostline.studies._phang import PAPER_4_RECIPE, PAPER_4_TASKS
+from frostline.studies._phang import PHANG_RECIPE, PHANG_TASKS
 from frostline.studies._tables import (
     DRAWS,
     constant_quality,
-    grouped,
-    in_points,
+    group_points,
     is_informative,
     judged_split,
-    quality,
-    spread,
-    spread_of_quality,
+    metric_in_points,
+    quality_columns,
+    quality_in_points,
+    summary_columns,
 )
 from frostline.studies.skip import outputs_without
 from frostline.studies.truncate.figures import figures
@@ -148,7 +148,7 @@ def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
     tasks = {task.name: task for task in ask.tasks}
     layers: list[dict[str, Cell]] = []
     summary: list[dict[str, Cell]] = []
-    for (encoder, name), group in grouped(points, ("encoder", "task")).items():
+    for (encoder, name), group in group_points(points, ("encoder", "task")).items():
         done = [point for point in group if point.is_done]
         if not done:
             continue
@@ -175,18 +175,18 @@ def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
 
 def _layer_records(task: Task, done: Sequence[Measured], arm: str, *, margin: float) -> Iterator[dict[str, Cell]]:
     """One arm at every layer, compared with the whole tuned model of the same seed."""
-    wholes = [quality(point, task) for point in done]
+    wholes = [quality_in_points(point, task) for point in done]
     for layer in range(1, done[0].spec.plan.head + 1):
         reads = [point.result.values[arm][layer - 1] for point in done]
-        found = [in_points(task, one["metrics"]) for one in reads]
+        found = [metric_in_points(task, one["metrics"]) for one in reads]
         seen: dict[str, Cell] = {"arm": arm, "layer": layer, "metric": task.metrics[0], "seeds": len(done)}
-        seen |= spread_of_quality(found, task)
+        seen |= quality_columns(found, task)
         if arm == "UNTUNED" and layer == done[0].spec.plan.head:  # the whole model itself: no comparison to count
             yield seen
             continue
         gaps = summarise(differences(found, wholes))
         yield seen | {
-            "minus_full": gaps.mean, **both_intervals(gaps, _over_rows(task, done, reads), margin=margin),
+            "minus_full": gaps.mean, **interval_columns(gaps, _over_rows(task, done, reads), margin=margin),
             "p": paired_p(found, wholes),
         }  # fmt: skip
 
@@ -209,10 +209,10 @@ def _summary(task: Task, done: Sequence[Measured], records: Sequence[Mapping[str
     return {
         "layers": depth,
         "seeds": len(done),
-        "full": summarise([quality(point, task) for point in done]).mean,
+        "full": summarise([quality_in_points(point, task) for point in done]).mean,
         "can_go_untuned": _can_go(records, "UNTUNED", depth),
         "can_go_tuned": _can_go(records, "TUNED", depth),
-        **spread(worth, name="tuned_minus_orig"),
+        **summary_columns(worth, name="tuned_minus_orig"),
         "informative": is_informative(task, done),
     }
 
@@ -235,7 +235,7 @@ def _can_go(records: Sequence[Mapping[str, Cell]], arm: str, depth: int) -> int 
 def _tuned_minus_orig(task: Task, point: Measured, depth: int) -> float:
     """The mean difference in points over the upper half of the layers."""
     tuned, orig = (
-        [in_points(task, one["metrics"]) for one in point.result.values[arm][depth // 2 :]]
+        [metric_in_points(task, one["metrics"]) for one in point.result.values[arm][depth // 2 :]]
         for arm in ("TUNED", "TUNEDORIG")
     )
     return (sum(tuned) - sum(orig)) / len(tuned)
@@ -246,9 +246,9 @@ def _tuned_minus_orig(task: Task, point: Measured, depth: int) -> float:
     paper="4",
     tables=_tables,
     figures=figures,
-    tasks=PAPER_4_TASKS,
+    tasks=PHANG_TASKS,
     seeds=3,
-    recipe=PAPER_4_RECIPE,
+    recipe=PHANG_RECIPE,
     quick_recipe={"batch": 16, "epochs": 3},
     quick={"rate": 5e-5, "head_epochs": 5},
 )
