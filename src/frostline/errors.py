@@ -1,4 +1,4 @@
-"""Everything Frostline raises on purpose, and the exit code each kind ends the program with.
+"""Every error that Frostline raises on purpose, and the exit code of the program for each.
 
     FrostlineError                  1   never raised itself
     +-- UserError                   2   one mistake, one line: what, where, what to do
@@ -8,11 +8,11 @@
     |   +-- RecordError             2   a file or value that is not the record it should be
     |   +-- FetchError              2   something that has to be downloaded and cannot be reached
     |   +-- MeasureError            2   a task and an encoder that give no meaningful layer score
-    |   +-- TuneError               2   training that went astray: a loss that is not finite
-    +-- AuditError                  1   what trained is not what the plan says; a bug, and never a silent success
+    |   +-- TuneError               2   training that diverged: a loss that is not finite
+    +-- AuditError                  1   the trained parameters differ from the plan's; a bug, never a silent success
     +-- TrialError                  1   a bug inside a trial; its traceback is recorded with the trial
     +-- TrialsFailed                3   some trials of a study failed; the others are recorded
-    +-- Interrupted               130   stopped by the user; what was finished is kept
+    +-- Interrupted               130   interrupted by the user; finished work is kept
 
 Anything else that escapes is a bug and keeps its traceback (exit code 1).
 """
@@ -24,7 +24,7 @@ from difflib import get_close_matches
 
 
 class FrostlineError(Exception):
-    """The root of every error raised on purpose.
+    """The root of every error that Frostline raises on purpose.
 
     Example:
         >>> try:
@@ -38,7 +38,7 @@ class FrostlineError(Exception):
 
 
 class UserError(FrostlineError):
-    """A mistake that the user can mend; its message is one line.
+    """A mistake the user can fix; its message is one line.
 
     Example:
         >>> try:
@@ -76,11 +76,11 @@ class MeasureError(UserError):
 
 
 class TuneError(UserError):
-    """Training that went astray."""
+    """Training that diverged."""
 
 
 class AuditError(FrostlineError):
-    """What trained is not what the plan says."""
+    """The parameters that trained are not those of the plan."""
 
 
 class TrialError(FrostlineError):
@@ -98,13 +98,18 @@ class TrialsFailed(FrostlineError):
 
 
 class Interrupted(FrostlineError):
-    """Stopped by the user; what was finished is kept and can be resumed."""
+    """Interrupted by the user; finished work is kept and the rest can be resumed."""
 
     exit_code = 130
 
 
-def did_you_mean(given: str, known: Iterable[str]) -> str:
-    """' (did you mean X?)' for the nearest of the known names, or '' when none is near; ends a message."""
-    by_lower = {name.lower(): name for name in known}
-    near = get_close_matches(given.lower(), list(by_lower), n=1, cutoff=0.6)
+def did_you_mean(name: str, known_names: Iterable[str]) -> str:
+    """Return ' (did you mean X?)' for the known name that is most similar, or '' if none is; ends a message."""
+    by_lower = {known.lower(): known for known in known_names}
+    near = get_close_matches(name.lower(), list(by_lower), n=1, cutoff=0.6)
     return f" (did you mean {by_lower[near[0]]}?)" if near else ""
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's message, or the name of its class if it has no message."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -1,8 +1,9 @@
-"""Options that a user sets by name, of scores, strategies, methods and studies: values, or words of a command line."""
+"""Options of scores, strategies, methods and studies that a user sets by name, as values or as command-line words."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from math import isfinite
 from typing import Any
 
@@ -13,31 +14,27 @@ _KINDS = {bool: "yes or no", int: "a whole number", float: "a number", str: "a w
 
 
 def read_options(owner: str, defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """All options with their values, refusing unknown ones and values of another kind than the default's.
+    """Return all options with their values; refuse unknown options and values whose type is not the default's.
 
     Args:
-        owner: who has the options, in messages, as in 'strategy top-k'.
-        defaults: the options and what they are unless set.
-        given: those that are set.
+        owner: the owner of the options in messages, such as 'strategy top-k'.
+        defaults: all options with their default values.
+        given: the options that the user set.
     """
     for name in given:
         if name not in defaults:
-            known = ", ".join(defaults) or "none"
-            raise OptionError(f"{owner}: unknown option {name!r}{did_you_mean(name, defaults)}; known: {known}")
-    return {**defaults, **{name: _value(owner, name, defaults[name], value) for name, value in given.items()}}
+            names = ", ".join(defaults) or "none"
+            raise OptionError(f"{owner}: unknown option {name!r}{did_you_mean(name, defaults)}; known: {names}")
+    return {**defaults, **{name: _read_value(owner, name, defaults[name], value) for name, value in given.items()}}
 
 
-def _value(owner: str, name: str, default: Any, given: Any) -> Any:
+def _read_value(owner: str, name: str, default: Any, given: Any) -> Any:
     value, kind = given, type(default)
     if isinstance(given, str) and kind is bool:
         value = _WORDS.get(given.lower(), given)
-    elif isinstance(given, str) and kind in (int, float):
-        try:
+    elif (isinstance(given, str) and kind in (int, float)) or (type(given) is int and kind is float):
+        with suppress(ValueError):
             value = kind(given)
-        except ValueError:
-            value = given
-    elif type(given) is int and kind is float:
-        value = float(given)
     if type(value) is not kind:
         raise OptionError(f"{owner}: {name} {given!r} must be {_KINDS[kind]}")
     if kind is float and not isfinite(value):
@@ -46,11 +43,11 @@ def _value(owner: str, name: str, default: Any, given: Any) -> Any:
 
 
 def parse_options(pieces: Iterable[str], *, where: str) -> dict[str, str]:
-    """Words by name from pieces such as 'rank=8', refusing other forms and a name that comes twice.
+    """Return the options in pieces such as 'rank=8' as words by name; refuse other forms and repeated names.
 
     Args:
-        pieces: each 'name=value'.
-        where: what they are given to, in messages.
+        pieces: words of the form 'name=value'.
+        where: the owner of the options, which begins every message.
     """
     options: dict[str, str] = {}
     for piece in pieces:
@@ -64,10 +61,10 @@ def parse_options(pieces: Iterable[str], *, where: str) -> dict[str, str]:
 
 
 def in_words(options: Mapping[str, object]) -> str:
-    """Options as they are written behind a strategy or a method: 'layers=2,keep_top=yes'."""
+    """Return options as users write them after a strategy or a method: 'layers=2,keep_top=yes'."""
     return ",".join(f"{name}={as_word(value)}" for name, value in options.items())
 
 
 def as_word(value: object) -> str:
-    """The value as it is written on a command line."""
+    """Return the value as it is written on a command line."""
     return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)

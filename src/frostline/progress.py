@@ -1,4 +1,4 @@
-"""How far long work is: one callback type for numbers, and one logger, `frostline`, for sentences."""
+"""Progress of long work: one callback type for numbers, and one logger, `frostline`, for messages."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ logger = logging.getLogger("frostline")
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """How far one stage of the work is.
+    """The progress of one stage of the work.
 
     Args:
         stage: the stage, such as "frozen states".
         detail: the part of the stage, such as a split or an epoch; may be empty.
-        done: the units that are finished.
-        total: the units in all.
-        table: an interim result that is worth showing, such as the standing of a round.
+        done: number of finished units.
+        total: number of units.
+        table: an interim result to show, such as the ranking after a round.
     """
 
     stage: str
@@ -36,7 +36,7 @@ Progress = Callable[[Step], None]
 
 
 def silent(step: Step) -> None:
-    """Ignore the step: the callback where none is given."""
+    """Ignore the step; the default progress callback."""
 
 
 def detailed(progress: Progress, detail: str) -> Progress:

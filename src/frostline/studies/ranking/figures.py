@@ -97,8 +97,8 @@ def _agreement(stability: Sequence[Row]) -> Figure:
         name="stability",
         title=_least_alike(drawn),
         alt="Points of Kendall's rank correlation with the first epoch over epochs, with 95% intervals over runs",
-        spec=side_by_side(drawn, "epoch", "tau", x_title="epoch", y_title="Kendall's tau with the first epoch", colour="task",
-                   interval=("shown_low", "shown_high"), panel="encoder", domain=_TAUS),
+        spec=side_by_side(drawn, "epoch", "tau", x_title="epoch", y_title="Kendall's tau with the first epoch",
+                          colour="task", interval=("shown_low", "shown_high"), panel="encoder", domain=_TAUS),
         rows=tuple(drawn),
         notes=(_TAU, "whiskers: 95% intervals over runs, as far as tau can go"),
     )  # fmt: skip
@@ -129,8 +129,8 @@ def _by_rows(rows: Sequence[Row]) -> Figure:
         title=title,
         alt="Points of Kendall's rank correlation with the ranking by the most rows over the number of rows, with 95% "
         "intervals over heads",
-        spec=side_by_side(drawn, "rows", "tau", x_title="rows", y_title="Kendall's tau with the most rows", colour="task",
-                   interval=("shown_low", "shown_high"), panel="encoder", domain=_TAUS),
+        spec=side_by_side(drawn, "rows", "tau", x_title="rows", y_title="Kendall's tau with the most rows",
+                          colour="task", interval=("shown_low", "shown_high"), panel="encoder", domain=_TAUS),
         rows=tuple(drawn),
         notes=("before training, with the same head", _TAU, "whiskers: 95% intervals over heads, as far as tau can go"),
     )  # fmt: skip
