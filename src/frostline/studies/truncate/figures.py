@@ -80,8 +80,8 @@ def _worth(summary: Sequence[Row], results: Results) -> Figure:
     beyond = sum(row["low"] is not None and row["low"] > 0 for row in counted)
     title = "What tuned states are worth more than pretrained ones in the upper half of the layers"
     if counted:
-        title = (f"Fresh heads on tuned states are {format_range(gaps, digits=1)} points above those on pretrained ones "
-                 f"in the upper half, beyond chance in {beyond} of {len(counted)} cases")  # fmt: skip
+        title = (f"Fresh heads on tuned states are {format_range(gaps, digits=1)} points above those on pretrained "
+                 f"ones in the upper half, beyond chance in {beyond} of {len(counted)} cases")  # fmt: skip
     return Figure(
         name="worth",
         title=title,
