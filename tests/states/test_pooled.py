@@ -9,6 +9,7 @@ import torch
 from tests.tiny import CONFIGS, DEPTH, padded_inputs, random_tokens, tiny_encoder
 
 from frostline.errors import MeasureError, OptionError
+from frostline.progress import Step
 from frostline.states.pooled import POOLINGS, pooled_states
 
 PICK = {
@@ -50,14 +51,13 @@ def test_the_released_mean_leaves_out_the_ids_0_1_and_2_and_takes_all_where_noth
 
 
 def test_progress_ends_at_all_texts():
-    told: list[tuple[int, int]] = []
+    steps: list[Step] = []
     tokens = random_tokens()
-    pooled_states(
-        tiny_encoder("bert"), tokens, progress=lambda done, total: told.append((done, total)), tokens_per_batch=40
-    )
-    assert len(told) > 1
-    assert [done for done, _ in told] == sorted({done for done, _ in told})
-    assert told[-1] == (len(tokens), len(tokens))
+    pooled_states(tiny_encoder("bert"), tokens, progress=steps.append, tokens_per_batch=40)
+    done = [step.done for step in steps]
+    assert len(done) > 1
+    assert done == sorted(set(done))
+    assert (done[-1], steps[-1].total) == (len(tokens), len(tokens))
 
 
 def test_the_batch_size_does_not_change_the_states():
