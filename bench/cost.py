@@ -38,7 +38,7 @@ from frostline.records.cost import Cost
 from frostline.tasks import Split, Task, load_task
 from frostline.tasks.splits import sample
 from frostline.training.execution import Settings, execute
-from frostline.training.shared_inputs import Workshop
+from frostline.training.shared_inputs import SharedInputs
 
 RECIPE = Recipe(epochs=2, learning_rate=1e-4)
 ROWS = {"train": 400, "validation": 200}
@@ -90,7 +90,7 @@ def tune(encoder: Encoder, task: Task, plan: Plan) -> float:
     with own_cache():
         gc.collect()
         started = time.perf_counter()
-        execute(Workshop(encoder, task), plan, RECIPE, settings=Settings())
+        execute(SharedInputs(encoder, task), plan, RECIPE, settings=Settings())
         return time.perf_counter() - started
 
 
@@ -138,7 +138,7 @@ def compare(size: str, task: Task, threads: int) -> list[tuple[float, float]]:
     encoder = make_encoder(size)
     tune(encoder, task, Plan(layers=(), head=1))  # what is imported late is imported now
     found = []
-    load = workload(Workshop(encoder, task))
+    load = workload(SharedInputs(encoder, task))
     costs = Costs(encoder.config, load, RECIPE)
     costs.speed = calibrate(encoder, costs)
     for name, plan in plans(encoder.depth).items():

@@ -53,7 +53,7 @@ from frostline.stats.intervals import compare
 from frostline.tasks import Task, load_task
 from frostline.tasks.metrics import METRICS
 from frostline.tasks.splits import divide
-from frostline.training.shared_inputs import Workshop
+from frostline.training.shared_inputs import SharedInputs
 from frostline.trials.store import Store
 
 TASKS = ("sst2", "cola", "mrpc", "mnli")
@@ -110,7 +110,7 @@ class Case:
         self.encoder = load_encoder()
         self.task = small_task(task, given.glue, self.seed)
         self.recipe = Recipe(threads=given.threads, seed=self.seed)
-        self.workshop = Workshop(self.encoder, self.task)
+        self.shared = SharedInputs(self.encoder, self.task)
         self.work, self.has_race = given.work, not given.sweep_only
         self.busy = {TrialSpec.from_json(line["spec"]).id: line.get("busy", 1.0)
                      for line in lines(self.results) if line["case"] == name and "spec" in line}  # fmt: skip
@@ -134,7 +134,7 @@ class Case:
                     write(self.results, line)
                     print(f"{self.name} {spec.plan} {spec.plan.method}: {shown(result)}", flush=True)
 
-            executor = InProcess(self.workshop, store, test=True, done=note)
+            executor = InProcess(self.shared, store, test=True, done=note)
             if "sweep" not in self.about:
                 self._sweep(executor)
             if "race" not in self.about and self.has_race:
@@ -143,9 +143,9 @@ class Case:
     def _race(self, executor: InProcess) -> None:
         started = time.process_time()
         scores = measure_for_plans(self.encoder, self.task, self.recipe)
-        costs = Costs(self.encoder.config, workload(self.workshop), self.recipe)
+        costs = Costs(self.encoder.config, workload(self.shared), self.recipe)
         proposals, _ = bargains(propose(scores, costs, seed=self.seed)[0], Budget())
-        self.workshop.freeze(costs.frozen_at(one.plan for one in proposals), ["train", "validation"])
+        self.shared.freeze(costs.frozen_at(one.plan for one in proposals), ["train", "validation"])
         before = time.process_time() - started
         asked: list[TrialSpec] = []
         executor.run = partial(_and_take_down, executor.run, asked)  # type: ignore[method-assign]
@@ -168,7 +168,7 @@ class Case:
         scores = measure(self.encoder, self.task, scores=FOLLOWED, similarity=False, uncertainty=False, seed=self.seed)
         rung = make_rungs(len(self.task.train), self.recipe.epochs)[-1]
         started = time.process_time()
-        self.workshop.freeze([StatesAt(layer=layer) for layer in range(self.encoder.depth)], ["train", "validation"])
+        self.shared.freeze([StatesAt(layer=layer) for layer in range(self.encoder.depth)], ["train", "validation"])
         before = time.process_time() - started
         specs = [trial_of(executor, Bare(plan), rung, self.recipe) for plan in grid(self.encoder.depth)]
         results = executor.run(specs)

@@ -180,9 +180,9 @@ def executed(monkeypatch):
     found = []
     execute = trials.execute
 
-    def recording(workshop, plan, recipe, *, settings):
+    def recording(inputs, plan, recipe, *, settings):
         found.append(plan)
-        return execute(workshop, plan, recipe, settings=settings)
+        return execute(inputs, plan, recipe, settings=settings)
 
     monkeypatch.setattr(trials, "execute", recording)
     return found

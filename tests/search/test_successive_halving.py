@@ -19,7 +19,7 @@ from frostline.plans.learning_rates import learning_rate_for
 from frostline.records import EncoderRef, Plan, Recipe, TrialResult
 from frostline.search.successive_halving import Trials, make_rungs, race
 from frostline.tasks import Split, Task, load_task
-from frostline.training.shared_inputs import Workshop
+from frostline.training.shared_inputs import SharedInputs
 from frostline.trials import run_trial as trials
 from frostline.trials.context import Context, Materials
 from frostline.trials.executors import Here
@@ -72,7 +72,7 @@ class Scripted:
             task = replace(task, kind="regression", label_names=())
         ref = EncoderRef(name="scripted", revision="1")
         encoder = SimpleNamespace(name="scripted", revision="1", width=WIDTH, depth=DEPTH, ref=ref)
-        self.workshop = SimpleNamespace(encoder=encoder, task=task)
+        self.shared = SimpleNamespace(encoder=encoder, task=task)
         self.value, self.metric = value, metric
         self.ran = []  # (trial, whether its model is kept)
         self.recorded = set()
@@ -341,25 +341,25 @@ def test_a_plan_alone_runs_in_the_last_round_only():
 
 
 @pytest.fixture(scope="module")
-def workshop(tmp_path_factory):
+def inputs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("race")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FROSTLINE_CACHE", str(folder / "cache"))
         task = load_task(write_rows(folder / "rows.csv"))
-        yield Workshop(load_encoder(save_shallow(folder / "encoder")), task)
+        yield SharedInputs(load_encoder(save_shallow(folder / "encoder")), task)
 
 
-def test_more_rows_hold_the_fewer_ones_and_every_class_in_proportion(workshop):
-    labels = workshop.task.train.labels
+def test_more_rows_hold_the_fewer_ones_and_every_class_in_proportion(inputs):
+    labels = inputs.task.train.labels
     share = sum(labels) / len(labels)
     before: set[int] = set()
     for count in (10, 28, len(labels)):
-        rows = workshop.some_rows(count, seed=0).tolist()
+        rows = inputs.some_rows(count, seed=0).tolist()
         assert len(set(rows)) == count
         assert before <= set(rows)
         assert abs(sum(labels[row] for row in rows) - share * count) <= 1
         before = set(rows)
-    assert set(workshop.some_rows(28, seed=1).tolist()) != set(workshop.some_rows(28, seed=0).tolist())
+    assert set(inputs.some_rows(28, seed=1).tolist()) != set(inputs.some_rows(28, seed=0).tolist())
 
 
 RECIPE = Recipe(epochs=3, batch=16, threads=1)
@@ -370,12 +370,12 @@ PROPOSALS = [
 ]
 
 
-def trials_of(workshop, store):
+def trials_of(inputs, store):
     """Trials of this process, recorded in the store."""
     materials = Materials(encoders={}, tasks={}, folder=store.path.parent, predictions=("validation",))
     context = Context(materials=materials)
-    context.workshop = lambda spec: workshop
-    return Trials(workshop=workshop, store=store, executor=Here(context))
+    context.shared = lambda spec: inputs
+    return Trials(shared=inputs, store=store, executor=Here(context))
 
 
 def table(found):
@@ -394,8 +394,8 @@ def executed(monkeypatch):
     found = []
     execute = trials.execute
 
-    def recording(workshop, plan, recipe, *, settings):
-        tuned = execute(workshop, plan, recipe, settings=settings)
+    def recording(inputs, plan, recipe, *, settings):
+        tuned = execute(inputs, plan, recipe, settings=settings)
         found.append((str(plan), recipe, settings.train_rows))
         return tuned
 
@@ -404,16 +404,16 @@ def executed(monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def whole(workshop, tmp_path_factory):
+def whole(inputs, tmp_path_factory):
     """A race from its beginning to its end, and its store."""
     with Store(tmp_path_factory.mktemp("whole") / "store.sqlite") as store:
-        yield race(trials_of(workshop, store), PROPOSALS, RECIPE), store
+        yield race(trials_of(inputs, store), PROPOSALS, RECIPE), store
 
 
-def test_two_races_in_fresh_stores_give_the_same_table(workshop, whole, tmp_path):
+def test_two_races_in_fresh_stores_give_the_same_table(inputs, whole, tmp_path):
     found, first = whole
     with Store(tmp_path / "store.sqlite") as store:
-        again = race(trials_of(workshop, store), PROPOSALS, RECIPE)
+        again = race(trials_of(inputs, store), PROPOSALS, RECIPE)
         # A trial for each but full fine-tuning in the first round, another rate for the best, and the final.
         assert len(store) == len(first) == 2 + 1 + len(again.final)
     assert table(again) == table(found)
@@ -425,7 +425,7 @@ class Stop(Exception):
 
 
 def test_a_race_that_was_stopped_runs_only_what_is_missing_and_ends_with_the_same_table(
-    workshop, whole, tmp_path, executed
+    inputs, whole, tmp_path, executed
 ):
     found, first = whole
     done = 0
@@ -438,15 +438,15 @@ def test_a_race_that_was_stopped_runs_only_what_is_missing_and_ends_with_the_sam
 
     with Store(tmp_path / "store.sqlite") as store:
         with pytest.raises(Stop):
-            race(trials_of(workshop, store), PROPOSALS, RECIPE, progress=stop_after_four)
+            race(trials_of(inputs, store), PROPOSALS, RECIPE, progress=stop_after_four)
         assert len(store) == len(executed) == 4
     with Store(tmp_path / "store.sqlite") as store:
-        again = race(trials_of(workshop, store), PROPOSALS, RECIPE)
+        again = race(trials_of(inputs, store), PROPOSALS, RECIPE)
     assert table(again) == table(found)
     assert len(executed) == len({str(trial) for trial in executed}) == len(first)  # none twice, none left out
 
 
-def test_a_finished_race_is_read_from_its_store_without_training(workshop, whole, executed):
+def test_a_finished_race_is_read_from_its_store_without_training(inputs, whole, executed):
     found, store = whole
-    assert table(race(trials_of(workshop, store), PROPOSALS, RECIPE)) == table(found)
+    assert table(race(trials_of(inputs, store), PROPOSALS, RECIPE)) == table(found)
     assert executed == []

@@ -20,7 +20,7 @@ from frostline.studies.probing import HELD_OUT, PRETRAINED, TUNED
 from frostline.studies.probing.tables import agreement_over_layers, best_layer
 from frostline.tasks import load_task
 from frostline.training.execution import Settings, execute
-from frostline.training.shared_inputs import Workshop
+from frostline.training.shared_inputs import SharedInputs
 
 # Fast enough for the tuned encoder to be quite another one.
 FAST = {"epochs": 1, "batch": 16, "learning_rate": 3e-3}
@@ -77,7 +77,7 @@ def test_there_is_a_trial_for_every_arm_and_seed(studied):
 
 
 def test_the_pretrained_encoder_is_measured_on_the_training_rows_that_tuning_learns_from(studied, encoder, task):
-    chosen = Workshop(encoder, task, keep=False).some_rows(QUICK_ROWS, seed=1)
+    chosen = SharedInputs(encoder, task, keep=False).some_rows(QUICK_ROWS, seed=1)
     fewer = replace(task, train=task.train.take(chosen))
     assert_equal_curves(curves(studied, PRETRAINED, 1), measured(encoder, fewer, rows="train", seed=1))
 
@@ -91,7 +91,7 @@ def test_the_tuned_encoder_is_the_one_after_full_fine_tuning_and_is_measured_on_
     recipe = Recipe(batch=16, epochs=1, learning_rate=3e-3, dropout=0.1, threads=1, seed=1)
     assert point.spec.recipe == recipe
     settings = Settings(test=False, train_rows=QUICK_ROWS)
-    tuned = execute(Workshop(encoder, task, keep=False), point.spec.plan, recipe, settings=settings)
+    tuned = execute(SharedInputs(encoder, task, keep=False), point.spec.plan, recipe, settings=settings)
     assert tuned.plan.embeddings
     assert_equal_curves(curves(studied, TUNED, 1), measured(tuned.tunable.encoder, task, rows="validation", seed=1))
     assert curves(studied, TUNED, 1)["variability"] != curves(studied, HELD_OUT, 1)["variability"]

@@ -28,7 +28,7 @@ from frostline.studies.ranking.tables import (
 )
 from frostline.tasks import load_task
 from frostline.training.execution import Settings, execute, tunable_for
-from frostline.training.shared_inputs import Workshop
+from frostline.training.shared_inputs import SharedInputs
 
 # A constant rate from the first step on: an epoch of a longer run is then the end of a shorter one.
 RECIPE = {"epochs": 2, "batch": 16, "learning_rate": 1e-3, "schedule": "constant", "warmup": 0.0}
@@ -41,9 +41,9 @@ def studied(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def workshop(studied):
+def inputs(studied):
     folder = studied.folder.parent
-    return Workshop(load_encoder(str(folder / "tiny")), load_task(str(folder / "letters.csv")), keep=False)
+    return SharedInputs(load_encoder(str(folder / "tiny")), load_task(str(folder / "letters.csv")), keep=False)
 
 
 def the_point(studied, **wanted):
@@ -55,16 +55,16 @@ def table(studied, name):
     return next(table for table in studied.tables if table.name == name).records()
 
 
-def one_at_a_time(tunable, workshop, rows, weights):
+def one_at_a_time(tunable, inputs, rows, weights):
     """Squared gradients by plain autograd, text by text: for every layer the norm of their mean."""
     layers = tunable.encoder.parts().layers
     sums = [[torch.zeros_like(value, dtype=torch.float64) for value in layer.values()] for layer in layers]
     tunable.eval().requires_grad_(True)
     for row in rows:
-        tokens = workshop.encoder.tokenize([workshop.task.train.texts[row]])
+        tokens = inputs.encoder.tokenize([inputs.task.train.texts[row]])
         layout = tunable.encoder.layout(tokens)
         logits = tunable.logits(tunable.start(tokens, layout), layout)[0].log_softmax(0)
-        for label, weight in enumerate(weights(logits, workshop.task.train.labels[row])):
+        for label, weight in enumerate(weights(logits, inputs.task.train.labels[row])):
             tunable.zero_grad()
             logits[label].backward(retain_graph=True)
             for layer, into in zip(layers, sums, strict=True):
@@ -80,38 +80,38 @@ WEIGHTS = {
 
 
 @pytest.fixture(scope="module")
-def tuned(workshop):
+def tuned(inputs):
     recipe = Recipe(**{**RECIPE, "epochs": 1, "select": "last"}, threads=1, seed=0)
-    return execute(workshop, Plan.full(4), recipe, settings=Settings(test=False)).tunable
+    return execute(inputs, Plan.full(4), recipe, settings=Settings(test=False)).tunable
 
 
 @pytest.mark.parametrize("label", ["expected", "true"])
-def test_scores_are_squared_gradients_through_the_models_own_trained_head(tuned, workshop, label):
-    rows = workshop.some_rows(8, seed=5).tolist()
+def test_scores_are_squared_gradients_through_the_models_own_trained_head(tuned, inputs, label):
+    rows = inputs.some_rows(8, seed=5).tolist()
     # Classes first come in another order here than they are numbered.
-    rows.sort(key=lambda row: -workshop.task.train.labels[row])
-    found = fisher_scores(tuned, workshop, rows, label=label, norm="frobenius", seed=0)
-    assert found == pytest.approx(one_at_a_time(tuned, workshop, rows, WEIGHTS[label]), rel=1e-3)
+    rows.sort(key=lambda row: -inputs.task.train.labels[row])
+    found = fisher_scores(tuned, inputs, rows, label=label, norm="frobenius", seed=0)
+    assert found == pytest.approx(one_at_a_time(tuned, inputs, rows, WEIGHTS[label]), rel=1e-3)
 
 
-def test_the_norms_are_those_of_one_diagonal(tuned, workshop):
-    rows = workshop.some_rows(8, seed=5).tolist()
-    trace, mean = (fisher_scores(tuned, workshop, rows, label="expected", norm=n, seed=0) for n in ("trace", "mean"))
+def test_the_norms_are_those_of_one_diagonal(tuned, inputs):
+    rows = inputs.some_rows(8, seed=5).tolist()
+    trace, mean = (fisher_scores(tuned, inputs, rows, label="expected", norm=n, seed=0) for n in ("trace", "mean"))
     sizes = [sum(value.numel() for value in layer.values()) for layer in tuned.encoder.parts().layers]
     assert trace == pytest.approx([one * size for one, size in zip(mean, sizes, strict=True)])
 
 
-def test_sampled_labels_depend_on_the_seed_alone(tuned, workshop):
-    rows = workshop.some_rows(8, seed=5).tolist()
+def test_sampled_labels_depend_on_the_seed_alone(tuned, inputs):
+    rows = inputs.some_rows(8, seed=5).tolist()
     one, same, other = (
-        fisher_scores(tuned, workshop, rows, label="sampled", norm="frobenius", seed=seed) for seed in (1, 1, 2)
+        fisher_scores(tuned, inputs, rows, label="sampled", norm="frobenius", seed=seed) for seed in (1, 1, 2)
     )
     assert one == same != other
 
 
-def test_before_training_scores_are_those_of_measuring_with_the_same_fresh_head(studied, workshop):
+def test_before_training_scores_are_those_of_measuring_with_the_same_fresh_head(studied, inputs):
     point = the_point(studied, arm=ROWS, rows=20, head=1, seed=1)
-    rows = workshop.task.train.take(workshop.some_rows(20, seed=1))
+    rows = inputs.task.train.take(inputs.some_rows(20, seed=1))
     evidence = Evidence(
         states={},
         labels=torch.tensor(rows.labels),
@@ -120,36 +120,36 @@ def test_before_training_scores_are_those_of_measuring_with_the_same_fresh_head(
         metric="accuracy",
         pooling="mean",
         seed=1,  # of the head too, when there is one
-        encoder=workshop.encoder,
-        tokens=workshop.encoder.tokenize(rows.texts),
+        encoder=inputs.encoder,
+        tokens=inputs.encoder.tokenize(rows.texts),
     )
     expected = estimate_fisher(evidence, examples=20, heads=1, uncertainty=False).values[1:]
     assert point.result.values["scores"] == pytest.approx(expected.tolist(), rel=1e-5)
 
 
 @pytest.mark.parametrize("epoch", [1, 2])
-def test_scores_at_an_epoch_are_those_of_a_run_that_ends_there(studied, workshop, epoch):
+def test_scores_at_an_epoch_are_those_of_a_run_that_ends_there(studied, inputs, epoch):
     """With a constant rate, an epoch of a longer run is the end of a shorter one, trained by itself."""
     point = the_point(studied, arm=TUNING, seed=1)
     recipe = replace(point.spec.recipe, epochs=epoch)
-    model = execute(workshop, Plan.full(4), recipe, settings=Settings(test=False)).tunable
-    rows = workshop.some_rows(20, seed=1).tolist()
-    expected = fisher_scores(model, workshop, rows, label="expected", norm="frobenius", seed=1)
+    model = execute(inputs, Plan.full(4), recipe, settings=Settings(test=False)).tunable
+    rows = inputs.some_rows(20, seed=1).tolist()
+    expected = fisher_scores(model, inputs, rows, label="expected", norm="frobenius", seed=1)
     assert point.result.values["scores"][str(epoch)] == pytest.approx(expected, rel=1e-5)
     assert point.result.values["scores"]["0"] != pytest.approx(expected, rel=0.01)
 
 
-def test_epoch_0_has_the_runs_own_fresh_head(studied, workshop):
+def test_epoch_0_has_the_runs_own_fresh_head(studied, inputs):
     point = the_point(studied, arm=TUNING, seed=1)
-    model = tunable_for(workshop, Plan.full(4), point.spec.recipe)
-    rows = workshop.some_rows(20, seed=1).tolist()
-    expected = fisher_scores(model, workshop, rows, label="expected", norm="frobenius", seed=1)
+    model = tunable_for(inputs, Plan.full(4), point.spec.recipe)
+    rows = inputs.some_rows(20, seed=1).tolist()
+    expected = fisher_scores(model, inputs, rows, label="expected", norm="frobenius", seed=1)
     assert point.result.values["scores"]["0"] == pytest.approx(expected, rel=1e-6)
 
 
-def test_looking_does_not_disturb_training(studied, workshop):
+def test_looking_does_not_disturb_training(studied, inputs):
     point = the_point(studied, arm=TUNING, seed=0)
-    alone = execute(workshop, Plan.full(4), point.spec.recipe, settings=Settings(test=False))
+    alone = execute(inputs, Plan.full(4), point.spec.recipe, settings=Settings(test=False))
     losses = [[record["loss"] for record in history] for history in (point.result.history, alone.trained.history)]
     assert losses[0] == losses[1]
     assert len(losses[0]) == 2
@@ -241,11 +241,11 @@ def test_values_and_choices_are_ranked_too(tmp_path, kind):
     columns = {"choices": ["one", "two"]} if kind == "multiple choice" else {}
     task = load_task(str(data), **columns)
     assert task.kind == kind
-    workshop = Workshop(load_encoder(str(save_tiny(tmp_path / "tiny"))), task, keep=False)
-    model = tunable_for(workshop, Plan.full(4), Recipe(threads=1))
-    rows = workshop.some_rows(6, seed=0).tolist()
+    inputs = SharedInputs(load_encoder(str(save_tiny(tmp_path / "tiny"))), task, keep=False)
+    model = tunable_for(inputs, Plan.full(4), Recipe(threads=1))
+    rows = inputs.some_rows(6, seed=0).tolist()
     found = [
-        fisher_scores(model, workshop, rows, label=label, norm="frobenius", seed=0) for label in ("expected", "true")
+        fisher_scores(model, inputs, rows, label=label, norm="frobenius", seed=0) for label in ("expected", "true")
     ]
     assert all(value > 0 for scores in found for value in scores)
     assert found[0] != found[1]

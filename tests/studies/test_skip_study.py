@@ -125,7 +125,7 @@ def test_a_trial_judges_the_tuned_model_after_surgery(studied, task):
     spec = studied.points[1].spec
     bench = bench_of(studied, task)
     tuned = tune_for(bench, spec)
-    rows = bench.workshop(spec).examples(tuned.tunable, "test")
+    rows = bench.shared(spec).examples(tuned.tunable, "test")
     values = studied.points[1].result.values
     judged = {(first, last): metrics for first, last, metrics in values["spans"]}
     assert list(judged) == all_spans(DEPTH)

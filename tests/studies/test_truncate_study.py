@@ -15,7 +15,7 @@ from frostline.studies._tables import notes_on_all
 from frostline.studies.truncate import _fresh_heads
 from frostline.tasks import load_task
 from frostline.training.execution import Settings, execute
-from frostline.training.shared_inputs import Workshop
+from frostline.training.shared_inputs import SharedInputs
 from frostline.trials.context import Context, Materials
 from frostline.trials.results import guesses
 from frostline.trials.run_trial import run_trial, tune_for
@@ -48,12 +48,12 @@ def tuned(studied, bench):
 
 
 @pytest.fixture(scope="module")
-def workshop(studied, bench):
-    return bench.workshop(studied.points[0].spec)
+def inputs(studied, bench):
+    return bench.shared(studied.points[0].spec)
 
 
-def test_untuned_is_the_tuned_head_on_hugging_faces_hidden_states(studied, tuned, workshop):
-    tokens, _ = workshop.tokens("test")
+def test_untuned_is_the_tuned_head_on_hugging_faces_hidden_states(studied, tuned, inputs):
+    tokens, _ = inputs.tokens("test")
     encoder, stock = tuned.tunable.encoder, tuned.tunable.head.stock
     with torch.no_grad():
         states = encoder.model(**padded_inputs(encoder, tokens), output_hidden_states=True).hidden_states
@@ -72,37 +72,37 @@ def test_the_whole_model_is_the_last_layer_of_untuned(studied):
 
 
 @pytest.mark.parametrize("arm", ["TUNED", "TUNEDORIG"])
-def test_fresh_heads_are_those_of_a_plan_that_trains_the_head_alone(arm, studied, task, tuned, workshop):
+def test_fresh_heads_are_those_of_a_plan_that_trains_the_head_alone(arm, studied, task, tuned, inputs):
     point = studied.points[0]
-    encoder = tuned.tunable.encoder if arm == "TUNED" else workshop.encoder
+    encoder = tuned.tunable.encoder if arm == "TUNED" else inputs.encoder
     recipe = replace(
         point.spec.recipe, learning_rate=point.spec.options["head_rate"], epochs=point.spec.options["head_epochs"]
     )
     for layer in range(1, LAYERS):  # at the last layer a plan would start from the pretrained pooler
         alone = execute(
-            Workshop(encoder, task, keep=False), Plan(layers=(), head=layer), recipe, settings=Settings()
+            SharedInputs(encoder, task, keep=False), Plan(layers=(), head=layer), recipe, settings=Settings()
         )  # fmt: skip
         read = point.result.values[arm][layer - 1]
         assert tuple(read["predictions"]) == guesses(alone.outputs["test"], task.kind)
         assert read["metrics"] == pytest.approx(alone.metrics["test"])
 
 
-def test_the_arms_differ_in_the_states_they_read(tuned, workshop):
-    of_tuned = _fresh_heads(workshop, tuned.tunable.encoder, HEADS, train_rows=None)
-    of_pretrained = _fresh_heads(workshop, workshop.encoder, HEADS, train_rows=None)
+def test_the_arms_differ_in_the_states_they_read(tuned, inputs):
+    of_tuned = _fresh_heads(inputs, tuned.tunable.encoder, HEADS, train_rows=None)
+    of_pretrained = _fresh_heads(inputs, inputs.encoder, HEADS, train_rows=None)
     assert not torch.allclose(of_tuned[0], of_pretrained[0], atol=1e-3)
 
 
-def test_a_head_at_the_top_starts_fresh_whatever_the_pretrained_pooler(workshop):
-    before = _fresh_heads(workshop, workshop.encoder, HEADS, train_rows=20)
-    other = workshop.encoder.copy()
+def test_a_head_at_the_top_starts_fresh_whatever_the_pretrained_pooler(inputs):
+    before = _fresh_heads(inputs, inputs.encoder, HEADS, train_rows=20)
+    other = inputs.encoder.copy()
     torch.nn.init.constant_(other.model.pooler.dense.weight, 0.1)
-    after = _fresh_heads(workshop, other, HEADS, train_rows=20)
+    after = _fresh_heads(inputs, other, HEADS, train_rows=20)
     assert all(torch.equal(one, two) for one, two in zip(before, after, strict=True))
 
 
-def test_fewer_training_rows_give_other_heads(workshop):
-    few, many = (_fresh_heads(workshop, workshop.encoder, HEADS, train_rows=rows) for rows in (20, None))
+def test_fewer_training_rows_give_other_heads(inputs):
+    few, many = (_fresh_heads(inputs, inputs.encoder, HEADS, train_rows=rows) for rows in (20, None))
     assert not torch.allclose(few[-1], many[-1], atol=1e-3)
 
 

@@ -19,7 +19,7 @@ from frostline.records import LayerScores, Plan, Recipe
 from frostline.tasks import Task
 from frostline.training.execution import Settings, execute, use_threads
 from frostline.training.result import Tuned
-from frostline.training.shared_inputs import Workshop
+from frostline.training.shared_inputs import SharedInputs
 
 
 def tune(
@@ -75,7 +75,7 @@ def tune(
     with use_threads(threads):
         chosen = plan if isinstance(plan, Plan) else read_plan(plan, encoder, task, scores=scores, seed=seed)
         how = given or Recipe(epochs=epochs_for(chosen))
-        workshop = Workshop.for_recipe(encoder, task, how, keep=cache, progress=progress)
+        shared = SharedInputs.for_recipe(encoder, task, how, keep=cache, progress=progress)
         settings = Settings(
             folder=folder,
             checkpoints=None if folder is None else folder / output_folder.CHECKPOINTS,
@@ -87,7 +87,7 @@ def tune(
             progress=progress,
         )
         tried = paper_rates(chosen, encoder.depth) if rates == "paper" else tuple(rates)
-        tuned = execute(workshop, chosen, how, rates=tried, settings=settings)
+        tuned = execute(shared, chosen, how, rates=tried, settings=settings)
     return tuned if folder is None else _saved(tuned, folder)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from frostline.kernels.batch_layout import Ints
-from frostline.training.shared_inputs import Workshop
+from frostline.training.shared_inputs import SharedInputs
 
 if TYPE_CHECKING:
     from frostline.encoders.heads import HeadKind
@@ -33,11 +33,11 @@ class Workload:
     texts_per_row: float = 1.0
 
 
-def workload(workshop: Workshop) -> Workload:
-    """The texts of a workshop's task that are seen before the choice, as far as costs depend on them."""
-    task = workshop.task
-    train, offsets = workshop.tokens("train")
-    others = train.lengths[:0] if task.validation is None else workshop.tokens("validation")[0].lengths
+def workload(shared: SharedInputs) -> Workload:
+    """Return the numbers and lengths of the training and validation texts, which costs depend on."""
+    task = shared.task
+    train, offsets = shared.tokens("train")
+    others = train.lengths[:0] if task.validation is None else shared.tokens("validation")[0].lengths
     return Workload(
         train=train.lengths,
         others=np.asarray(others),

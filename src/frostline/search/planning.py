@@ -20,7 +20,7 @@ from frostline.scoring.selection import DEFAULT_SCORES
 from frostline.search.limits import bargains, check_limits, within
 from frostline.search.proposals import needed_scores, propose
 from frostline.tasks import Task
-from frostline.training.shared_inputs import Workshop
+from frostline.training.shared_inputs import SharedInputs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,20 +43,20 @@ class Inputs:
     allow_frostline_only: bool = False
     cache: bool = True
 
-    def workshop(self, progress: Progress = silent) -> Workshop:
+    def shared(self, progress: Progress = silent) -> SharedInputs:
         """Return the encoder and the task with what is computed once for all trials."""
-        return Workshop.for_recipe(self.encoder, self.task, self.recipe, keep=self.cache, progress=progress)
+        return SharedInputs.for_recipe(self.encoder, self.task, self.recipe, keep=self.cache, progress=progress)
 
-    def costs(self, workshop: Workshop) -> Costs:
+    def costs(self, shared: SharedInputs) -> Costs:
         """Return what plans cost, without this machine's speed; refuse limits that no plan can keep."""
-        costs = Costs(self.encoder.config, workload(workshop), self.recipe)
+        costs = Costs(self.encoder.config, workload(shared), self.recipe)
         check_limits(costs, self.budget)
         return costs
 
 
 def make_plans(inputs: Inputs, *, progress: Progress = silent) -> Plans:
     """Return the plans for an encoder and a task, with what each costs on this machine."""
-    costs = inputs.costs(inputs.workshop(progress))
+    costs = inputs.costs(inputs.shared(progress))
     scores = measure_for_plans(inputs, progress=progress)
     proposals, notes = plans_within(scores, costs.at(time_steps(inputs, costs, progress)), inputs)
     return Plans(encoder=scores.encoder, task=scores.task, proposals=tuple(proposals), notes=tuple(notes))

@@ -33,7 +33,7 @@ from frostline.stats.intervals import compare, interval
 from frostline.tasks import Task
 from frostline.training.loop import judge
 from frostline.training.result import Tuned
-from frostline.training.shared_inputs import Workshop
+from frostline.training.shared_inputs import SharedInputs
 from frostline.trials.context import Context, Materials
 from frostline.trials.make_executor import MakeExecutor
 from frostline.trials.results import guesses, make_spec
@@ -80,11 +80,11 @@ class Search:
 
     def run(self, *, overwrite: bool = False) -> Run:
         """Return what the run found, after saving it; an interrupted run in the folder is continued."""
-        workshop = self.inputs.workshop(self.progress)
-        costs = self.inputs.costs(workshop)
+        shared = self.inputs.shared(self.progress)
+        costs = self.inputs.costs(shared)
         self._claim(overwrite=overwrite)
         try:
-            return self._search(workshop, costs)
+            return self._search(shared, costs)
         except UserError:
             self._give_up()
             raise
@@ -130,23 +130,23 @@ class Search:
             with contextlib.suppress(OSError):
                 self.folder.rmdir()  # only if nothing else is there
 
-    def _search(self, workshop: Workshop, costs: Costs) -> Run:
+    def _search(self, shared: SharedInputs, costs: Costs) -> Run:
         clock = _Clock(self.work_folder / _SPENT)
         scores = self._scores()
         clock.lap("measuring")
         costs = costs.at(self._speed(costs))
         proposals, notes = plans_within(scores, costs, self.inputs)
         clock.lap("planning")
-        workshop.freeze(costs.frozen_at(proposal.plan for proposal in proposals), ["train", "validation"])
+        shared.freeze(costs.frozen_at(proposal.plan for proposal in proposals), ["train", "validation"])
         clock.lap("frozen states")
         proposals, late_notes, deadline = self._fit_time(proposals, clock)
         notes += late_notes
         for note in notes:
             logger.info("note: %s", note)
-        context = self._context(workshop)
+        context = self._context(shared)
         executor = self.make_executor(context.materials, context)
         with Store(self.work_folder / _STORE) as store, contextlib.closing(executor):
-            trials = Trials(workshop=workshop, store=store, executor=executor)
+            trials = Trials(shared=shared, store=store, executor=executor)
             outcome = race(
                 trials, proposals, self.inputs.recipe, deadline=deadline, progress=clock.noting(self.progress)
             )
@@ -154,7 +154,7 @@ class Search:
             if not outcome.rungs:
                 raise OptionError(f"every trial failed: {'; '.join(outcome.failed[:3])}; try a lower --learning-rate")
             decision = self._decide(outcome)
-            tests, tuned = self._test(context, workshop, costs, outcome, decision)
+            tests, tuned = self._test(context, shared, costs, outcome, decision)
             clock.lap("testing")
         result = Run(
             scores=scores,
@@ -164,7 +164,7 @@ class Search:
             tests=tuple(tests),
             tuned=tuned,
             budget=self.inputs.budget,
-            notes=tuple(dict.fromkeys([*notes, *outcome.notes, *tuned.notes, *workshop.notes])),
+            notes=tuple(dict.fromkeys([*notes, *outcome.notes, *tuned.notes, *shared.notes])),
             announced=len(notes),
             seconds=clock.laps,
             folder=self.folder,
@@ -172,8 +172,8 @@ class Search:
         self._save(result)
         return result
 
-    def _context(self, workshop: Workshop) -> Context:
-        """Return what trials are made from; in this process they share the workshop that is there already."""
+    def _context(self, shared: SharedInputs) -> Context:
+        """Return what trials are made from; in this process they share the tokens and states that exist already."""
         encoder, task = self.inputs.encoder, self.inputs.task
         materials = Materials(
             encoders={encoder.revision: self.source},
@@ -186,7 +186,7 @@ class Search:
         )
         context = Context(materials=materials, encoders={encoder.revision: encoder}, progress=self.progress)
         any_plan = Plan(layers=(), head=encoder.depth)
-        context.share(make_spec(workshop, any_plan, self.inputs.recipe), workshop)
+        context.share(make_spec(shared, any_plan, self.inputs.recipe), shared)
         return context
 
     def _scores(self) -> LayerScores:
@@ -224,7 +224,7 @@ class Search:
         return decide(outcome, inputs.task, inputs.budget, depth=inputs.encoder.depth, seed=inputs.recipe.seed)
 
     def _test(
-        self, context: Context, workshop: Workshop, costs: Costs, outcome: Race, decision: Decision
+        self, context: Context, shared: SharedInputs, costs: Costs, outcome: Race, decision: Decision
     ) -> tuple[list[Judged], Tuned]:
         """Judge the choice and the baselines on the test rows, which are read here and nowhere else."""
         chosen = decision.chosen
@@ -232,11 +232,11 @@ class Search:
             return [], model_of(context, chosen.spec)
         by_id = {entry.spec.id: entry for entry in outcome.final}
         tested = {_CHOICE: chosen, **{name: by_id[trial] for name, trial in outcome.baselines.items()}}
-        workshop.freeze(costs.frozen_at(entry.proposal.plan for entry in tested.values()), ["test"])
+        shared.freeze(costs.frozen_at(entry.proposal.plan for entry in tested.values()), ["test"])
         others = {entry.spec.id: entry for entry in tested.values() if entry.spec.id != chosen.spec.id}
-        outputs = {trial: _test_outputs(model_of(context, entry.spec), workshop) for trial, entry in others.items()}
+        outputs = {trial: _test_outputs(model_of(context, entry.spec), shared) for trial, entry in others.items()}
         tuned = model_of(context, chosen.spec)  # last, so that one model is in memory at a time
-        outputs[chosen.spec.id] = _test_outputs(tuned, workshop)
+        outputs[chosen.spec.id] = _test_outputs(tuned, shared)
         judged = [self._judge(name, entry, chosen, outputs) for name, entry in tested.items()]
         tuned = replace(
             tuned,
@@ -285,8 +285,8 @@ class Search:
         shutil.rmtree(self.folder / _OVER, ignore_errors=True)
 
 
-def _test_outputs(tuned: Tuned, workshop: Workshop) -> torch.Tensor:
-    return workshop.examples(tuned.tunable, "test").outputs(tuned.tunable)
+def _test_outputs(tuned: Tuned, shared: SharedInputs) -> torch.Tensor:
+    return shared.examples(tuned.tunable, "test").outputs(tuned.tunable)
 
 
 class _Clock:

@@ -21,7 +21,7 @@ from frostline.records.proposal import Proposal
 from frostline.records.table import Cell, Table, table_of
 from frostline.search.proposals import baseline_names
 from frostline.tasks.metrics import METRICS, TaskMetric
-from frostline.training.shared_inputs import Workshop
+from frostline.training.shared_inputs import SharedInputs
 from frostline.trials.executors import Executor, Finished
 from frostline.trials.results import make_spec
 from frostline.trials.run_missing import run_missing
@@ -100,12 +100,12 @@ class Trials:
     """The trials of one search: where they run and where they are recorded.
 
     Args:
-        workshop: the encoder and the task that all trials are about.
+        shared: the encoder and the task that all trials are about.
         store: recorded results; trials that are in it do not run again.
         executor: runs the others.
     """
 
-    workshop: Workshop
+    shared: SharedInputs
     store: Store
     executor: Executor
 
@@ -140,7 +140,7 @@ def race(
         progress: progress callback, with the standing of the round after every trial.
     """
     rounds = _Rounds(trials=trials, recipe=recipe, deadline=deadline, progress=progress)
-    rungs = make_rungs(len(trials.workshop.task.train), recipe.epochs)
+    rungs = make_rungs(len(trials.shared.task.train), recipe.epochs)
     runners = sorted(proposals, key=_price)
     for rung in rungs:
         if rung.share == 1:
@@ -219,7 +219,7 @@ class _Rounds:
     def _entries(
         self, asked: Sequence[tuple[TrialSpec, Proposal]], results: Mapping[str, TrialResult], rung: Rung
     ) -> list[Entry]:
-        metric = METRICS[self.trials.workshop.task.metrics[0]]
+        metric = METRICS[self.trials.shared.task.metrics[0]]
         sign = 1 if metric.higher_is_better else -1
         return [
             Entry(
@@ -250,13 +250,13 @@ class _Rounds:
         return entries
 
     def _spec(self, proposal: Proposal, rung: Rung, factor: float) -> TrialSpec:
-        return trial_of(self.trials.workshop, proposal.plan, rung, self.recipe, factor)
+        return trial_of(self.trials.shared, proposal.plan, rung, self.recipe, factor)
 
     def _is_over(self) -> bool:
         return self.deadline is not None and time.monotonic() > self.deadline
 
     def _show(self, rung: Rung, entries: Sequence[Entry], total: int) -> None:
-        table = race_table(_ranked(entries), METRICS[self.trials.workshop.task.metrics[0]])
+        table = race_table(_ranked(entries), METRICS[self.trials.shared.task.metrics[0]])
         title = f"round {rung.number}: {len(entries)} of {total} plans, {rung.train_rows:,} rows, {rung.epochs} epochs"
         detail = f"round {rung.number}"
         standing = replace(table, title=title)
@@ -279,19 +279,19 @@ def race_table(entries: Sequence[Entry], metric: TaskMetric) -> Table:
     return table_of("race", "", rows)
 
 
-def trial_of(workshop: Workshop, plan: Plan, rung: Rung, recipe: Recipe, factor: float = 1.0) -> TrialSpec:
+def trial_of(shared: SharedInputs, plan: Plan, rung: Rung, recipe: Recipe, factor: float = 1.0) -> TrialSpec:
     """Return the trial of a plan in a round.
 
     Args:
-        workshop: the encoder and the task.
+        shared: the encoder and the task.
         plan: what trains.
         rung: rows and epochs.
         recipe: everything else.
         factor: times the plan's usual learning rate, unless the recipe has one.
     """
-    rate = recipe.learning_rate or factor * rung.rate * learning_rate_for(plan, workshop.encoder.width)
+    rate = recipe.learning_rate or factor * rung.rate * learning_rate_for(plan, shared.encoder.width)
     epochs = epochs_for(plan, rung.epochs)
-    return make_spec(workshop, plan, replace(recipe, learning_rate=rate, epochs=epochs), train_rows=rung.train_rows)
+    return make_spec(shared, plan, replace(recipe, learning_rate=rate, epochs=epochs), train_rows=rung.train_rows)
 
 
 def _key(proposal: Proposal) -> str:

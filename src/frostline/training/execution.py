@@ -28,7 +28,7 @@ from frostline.training.freeze_audit import count_kept
 from frostline.training.loop import Trained, Weights, judge, load_weights, train, weights_of
 from frostline.training.model import Tunable, check_plan, check_recipe, make_tunable
 from frostline.training.result import Tuned
-from frostline.training.shared_inputs import Workshop
+from frostline.training.shared_inputs import SharedInputs
 from frostline.training.stock import check_base, why_not_stock
 
 
@@ -60,24 +60,24 @@ class Settings:
 
 
 def execute(
-    workshop: Workshop, plan: Plan, recipe: Recipe, *, rates: Sequence[float] = (), settings: Settings
+    shared: SharedInputs, plan: Plan, recipe: Recipe, *, rates: Sequence[float] = (), settings: Settings
 ) -> Tuned:
-    """Tune by a plan in a workshop, with the threads that torch is set to.
+    """Tune by a plan, with the number of threads that torch is set to.
 
     Args:
-        workshop: encoder, task, tokens and frozen states.
+        shared: encoder, task, tokens and frozen states.
         plan: what trains.
         recipe: how.
         rates: learning rates to try; none for the recipe's, or else the one that suits the plan.
         settings: checkpoints, rows, progress.
     """
     started = time.perf_counter()
-    encoder, task = workshop.encoder, workshop.task
+    encoder, task = shared.encoder, shared.task
     check_plan(plan, encoder)
     check_recipe(recipe, encoder)
     rates = rates or (recipe.learning_rate or learning_rate_for(plan, encoder.width),)
     recipe = replace(recipe, threads=torch.get_num_threads(), train_rows=settings.train_rows)
-    tunable, base = tunable_for(workshop, plan, recipe), base_of(encoder)
+    tunable, base = tunable_for(shared, plan, recipe), base_of(encoder)
     if settings.folder is not None:
         check_base(tunable, base)
     recipes = [replace(recipe, learning_rate=rate) for rate in rates]
@@ -87,7 +87,7 @@ def execute(
     notes = [*task.notes, *_notes(encoder, tunable)]
     for note in notes[len(task.notes) :]:
         logger.log(level, "note: %s", note)  # before the long work, for those who want something else then
-    examples = _examples(tunable, workshop, recipe, settings)
+    examples = _examples(tunable, shared, recipe, settings)
     prepared = time.perf_counter()
     best, trained = _train_best(tunable, examples, task, recipes, kept, settings)
     at_end = time.perf_counter()
@@ -107,7 +107,7 @@ def execute(
         trained=trained,
         metrics={name: judge(found, examples[name].labels, task.metrics, task.kind) for name, found in outputs.items()},
         outputs=outputs,
-        notes=(*notes, *workshop.notes),
+        notes=(*notes, *shared.notes),
         seconds={
             "frozen states": round(prepared - started, 3),
             "training": round(trained.seconds, 3),
@@ -120,11 +120,11 @@ def execute(
     return tuned
 
 
-def tunable_for(workshop: Workshop, plan: Plan, recipe: Recipe) -> Tunable:
-    """The workshop's encoder made ready for a plan, as it is before training."""
-    task = workshop.task
+def tunable_for(shared: SharedInputs, plan: Plan, recipe: Recipe) -> Tunable:
+    """Return the encoder made ready for a plan, as it is before training."""
+    task = shared.task
     return make_tunable(
-        workshop.encoder,
+        shared.encoder,
         plan,
         outputs=len(task.label_names) if task.kind == "classification" else 1,
         kind=task.kind,
@@ -151,22 +151,22 @@ def _notes(encoder: Encoder, tunable: Tunable) -> list[str]:
     """What is to be known about the model, a sentence each."""
     notes = []
     if encoder.shares_layers and not tunable.encoder.shares_layers:
-        shared, own = (sum(value.numel() for value in each.model.parameters()) for each in (encoder, tunable.encoder))
+        full, own = (sum(value.numel() for value in each.model.parameters()) for each in (encoder, tunable.encoder))
         notes.append(
             f"layers of {encoder.name} share parameters; to treat them differently each got its own copy: "
-            f"{own:,} parameters in place of {shared:,}"
+            f"{own:,} parameters in place of {full:,}"
         )
     if (reason := why_not_stock(tunable)) is not None:
         notes.append(reason)
     return notes
 
 
-def _examples(tunable: Tunable, workshop: Workshop, recipe: Recipe, settings: Settings) -> dict[str, Examples]:
+def _examples(tunable: Tunable, shared: SharedInputs, recipe: Recipe, settings: Settings) -> dict[str, Examples]:
     """The rows of every split that is looked at, with their frozen states."""
-    names = [name for name in workshop.task.splits if name != "test" or settings.test]
-    examples = {name: workshop.examples(tunable, name) for name in names}
+    names = [name for name in shared.task.splits if name != "test" or settings.test]
+    examples = {name: shared.examples(tunable, name) for name in names}
     if settings.train_rows is not None and settings.train_rows < len(examples["train"]):
-        rows = workshop.some_rows(settings.train_rows, seed=recipe.seed)
+        rows = shared.some_rows(settings.train_rows, seed=recipe.seed)
         examples["train"] = examples["train"].take(rows)
     return examples
 

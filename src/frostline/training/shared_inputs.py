@@ -21,7 +21,7 @@ from frostline.training.dataset import Examples, frozen_at, tokenize_split
 from frostline.training.model import Tunable
 
 
-class Workshop:
+class SharedInputs:
     """An encoder and a task, ready for any number of plans."""
 
     def __init__(
@@ -54,8 +54,8 @@ class Workshop:
     @classmethod
     def for_recipe(
         cls, encoder: Encoder, task: Task, recipe: Recipe, *, keep: bool = True, progress: Progress = silent
-    ) -> Workshop:
-        """Return the workshop for trials with the length limit and the cache format of a recipe."""
+    ) -> SharedInputs:
+        """Return the shared inputs of trials with the length limit and the cache format of a recipe."""
         length, dtype = recipe.max_length, recipe.cache_dtype
         return cls(encoder, task, max_length=length, dtype=dtype, keep=keep, progress=progress)
 

@@ -15,9 +15,9 @@ from frostline.errors import EncoderError
 from frostline.progress import Progress, silent
 from frostline.records import TrialResult, TrialSpec
 from frostline.tasks import Task
-from frostline.training.shared_inputs import Workshop
+from frostline.training.shared_inputs import SharedInputs
 
-_WORKSHOPS = 4  # kept at a time: each holds an encoder, tokens and open frozen states
+_MOST_KEPT = 4  # kept at a time: each holds an encoder, tokens and open frozen states
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +62,7 @@ class Materials:
 
 @dataclass(kw_only=True)
 class Context:
-    """The encoders and workshops of one process, made when a trial first needs them.
+    """The encoders and shared inputs of one process, made when a trial first needs them.
 
     Args:
         materials: where they come from.
@@ -73,7 +73,7 @@ class Context:
     materials: Materials
     encoders: dict[str, Encoder] = field(default_factory=dict)
     progress: Progress = silent
-    _workshops: OrderedDict[str, Workshop] = field(default_factory=OrderedDict)
+    _shared: OrderedDict[str, SharedInputs] = field(default_factory=OrderedDict)
 
     def encoder(self, revision: str) -> Encoder:
         """Return the encoder as it was pretrained."""
@@ -88,25 +88,25 @@ class Context:
         """Return the trial's task."""
         return self.materials.tasks[spec.task.fingerprint]
 
-    def workshop(self, spec: TrialSpec) -> Workshop:
+    def shared(self, spec: TrialSpec) -> SharedInputs:
         """Return what trials on this encoder, after this surgery, and this task share."""
-        key = _workshop_key(spec)
-        if key not in self._workshops:
-            self._workshops[key] = Workshop.for_recipe(
+        key = _shared_key(spec)
+        if key not in self._shared:
+            self._shared[key] = SharedInputs.for_recipe(
                 operate(self.encoder(spec.encoder.revision), spec.surgery, seed=spec.recipe.seed),
                 self.task(spec),
                 spec.recipe,
                 keep=self.materials.cache,
                 progress=lambda step: self.progress(step),  # whoever listens at that time
             )
-            while len(self._workshops) > _WORKSHOPS:
-                self._workshops.popitem(last=False)
-        self._workshops.move_to_end(key)
-        return self._workshops[key]
+            while len(self._shared) > _MOST_KEPT:
+                self._shared.popitem(last=False)
+        self._shared.move_to_end(key)
+        return self._shared[key]
 
-    def share(self, spec: TrialSpec, workshop: Workshop) -> None:
-        """Use a workshop that exists already for trials like this one."""
-        self._workshops[_workshop_key(spec)] = workshop
+    def share(self, spec: TrialSpec, shared: SharedInputs) -> None:
+        """Use existing inputs for trials like this one."""
+        self._shared[_shared_key(spec)] = shared
 
     def checkpoints(self, spec: TrialSpec) -> Path | None:
         """Return where the trial keeps its state while it runs, so that a long one loses little when it is killed."""
@@ -114,9 +114,9 @@ class Context:
         return None if folder is None else folder / "trials" / spec.id
 
 
-def _workshop_key(spec: TrialSpec) -> str:
+def _shared_key(spec: TrialSpec) -> str:
     recipe = spec.recipe
-    # Only new weights depend on the seed; a workshop serves all seeds otherwise.
+    # Only new weights depend on the seed; otherwise all seeds share their inputs.
     drawn = recipe.seed if spec.surgery.get("reinitialise") else None
     surgery = spec.to_json()["surgery"]
     fields = [spec.encoder.revision, surgery, drawn, spec.task.to_json(), recipe.max_length, recipe.cache_dtype]

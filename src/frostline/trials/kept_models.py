@@ -15,7 +15,7 @@ from frostline.training.execution import base_of, tunable_for
 from frostline.training.freeze_audit import AuditReport
 from frostline.training.loop import Trained, judge, load_weights, weights_of
 from frostline.training.result import Tuned
-from frostline.training.shared_inputs import Workshop
+from frostline.training.shared_inputs import SharedInputs
 
 _WEIGHTS, _OUTPUTS, _ABOUT = "weights.safetensors", "outputs.safetensors", "about.json"
 
@@ -41,7 +41,7 @@ def keep_tuned(tuned: Tuned, place: Path) -> None:
         (building / _ABOUT).write_text(json.dumps(about), encoding="utf-8")
 
 
-def load_kept(workshop: Workshop, spec: TrialSpec, place: Path) -> Tuned | None:
+def load_kept(shared: SharedInputs, spec: TrialSpec, place: Path) -> Tuned | None:
     """The model that was kept and what it said of the rows that it was judged on, or None where none is whole."""
     from safetensors.torch import load_file
 
@@ -53,13 +53,13 @@ def load_kept(workshop: Workshop, spec: TrialSpec, place: Path) -> Tuned | None:
         audit = AuditReport(**about["audit"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    task = workshop.task
-    tunable = tunable_for(workshop, spec.plan, spec.recipe)
+    task = shared.task
+    tunable = tunable_for(shared, spec.plan, spec.recipe)
     load_weights(tunable, weights)
     labels = {name: torch.tensor(task.splits[name].labels) for name in outputs}
     return Tuned(
         tunable=tunable,
-        base=base_of(workshop.encoder),
+        base=base_of(shared.encoder),
         plan=spec.plan,
         recipe=replace(spec.recipe, train_rows=spec.train_rows),
         task=task,

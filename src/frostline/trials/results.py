@@ -7,12 +7,12 @@ import torch
 from frostline.files import provenance
 from frostline.records import Plan, Recipe, TrialResult, TrialSpec
 from frostline.training.result import Tuned
-from frostline.training.shared_inputs import Workshop
+from frostline.training.shared_inputs import SharedInputs
 
 
-def make_spec(workshop: Workshop, plan: Plan, recipe: Recipe, *, train_rows: int | None = None) -> TrialSpec:
-    """Return the trial of a plan and a recipe on the encoder and task of a workshop."""
-    encoder, task = workshop.encoder, workshop.task
+def make_spec(shared: SharedInputs, plan: Plan, recipe: Recipe, *, train_rows: int | None = None) -> TrialSpec:
+    """Return the trial of a plan and a recipe on the encoder and task of shared inputs."""
+    encoder, task = shared.encoder, shared.task
     if train_rows is not None and train_rows >= len(task.train):
         train_rows = None  # the same trial, whichever way it is asked for
     return TrialSpec(

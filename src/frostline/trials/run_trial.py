@@ -76,13 +76,13 @@ def tune_for(context: Context, spec: TrialSpec, *, test: bool = True) -> Tuned:
         is_short=True,
         progress=context.progress,
     )
-    return execute(context.workshop(spec), spec.plan, spec.recipe, settings=settings)
+    return execute(context.shared(spec), spec.plan, spec.recipe, settings=settings)
 
 
 def model_of(context: Context, spec: TrialSpec) -> Tuned:
     """Return the model of a trial: the one that was kept, or else trained again and kept."""
     kept = context.materials.kept
-    tuned = None if kept is None else load_kept(context.workshop(spec), spec, kept / spec.id)
+    tuned = None if kept is None else load_kept(context.shared(spec), spec, kept / spec.id)
     if tuned is None:
         tuned = tune_for(context, spec, test="test" in context.materials.predictions)
         if kept is not None:
@@ -99,7 +99,7 @@ def _tune(context: Context, spec: TrialSpec, *, keep: bool = False) -> TrialResu
     splits = [split for split in wanted if split in result.predictions] or ["validation"]
     seconds = dict(result.seconds)
     if spec.options.get("timed"):
-        seconds["prediction"] = _seconds_per_text(tuned, context.workshop(spec).tokens(splits[0])[0])
+        seconds["prediction"] = _seconds_per_text(tuned, context.shared(spec).tokens(splits[0])[0])
     return replace(result, predictions={split: result.predictions[split] for split in splits}, seconds=seconds)
 
 

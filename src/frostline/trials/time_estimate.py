@@ -14,7 +14,7 @@ from frostline.records import Recipe, TrialSpec
 from frostline.records.cost import Cost
 from frostline.tasks import Task
 from frostline.training.execution import use_threads
-from frostline.training.shared_inputs import Workshop
+from frostline.training.shared_inputs import SharedInputs
 
 
 def expected_seconds(
@@ -37,8 +37,8 @@ def expected_seconds(
     """
 
     @cache
-    def workshop(revision: str, fingerprint: str, max_length: int | None) -> Workshop:
-        return Workshop(encoders[revision], tasks[fingerprint], max_length=max_length, keep=False)
+    def shared_inputs(revision: str, fingerprint: str, max_length: int | None) -> SharedInputs:
+        return SharedInputs(encoders[revision], tasks[fingerprint], max_length=max_length, keep=False)
 
     speeds: dict[str, Speed] = {}
     known: dict[str, Costs] = {}
@@ -48,9 +48,9 @@ def expected_seconds(
         usual = replace(spec.recipe, learning_rate=None, seed=0)
         key = str((spec.encoder.revision, spec.task.fingerprint, spec.train_rows, usual))
         if key not in known:
-            place = workshop(spec.encoder.revision, spec.task.fingerprint, spec.recipe.max_length)
-            costs = _costs(place, spec, usual)
-            known[key] = costs.at(_speed(speeds, place.encoder, costs, usual))
+            shared = shared_inputs(spec.encoder.revision, spec.task.fingerprint, spec.recipe.max_length)
+            costs = _costs(shared, spec, usual)
+            known[key] = costs.at(_speed(speeds, shared.encoder, costs, usual))
         plan = f"{key} {spec.plan.identity()}"
         if plan not in found:
             found[plan] = known[key].of(spec.plan)
@@ -60,12 +60,12 @@ def expected_seconds(
     return low, seconds, high
 
 
-def _costs(workshop: Workshop, spec: TrialSpec, recipe: Recipe) -> Costs:
-    load = workload(workshop)
+def _costs(shared: SharedInputs, spec: TrialSpec, recipe: Recipe) -> Costs:
+    load = workload(shared)
     if spec.train_rows is not None:
         rows = max(1, round(spec.train_rows * load.texts_per_row))
         load = replace(load, train=load.train[:rows])
-    return Costs(workshop.encoder.config, load, recipe)
+    return Costs(shared.encoder.config, load, recipe)
 
 
 def _speed(speeds: dict[str, Speed], encoder: Encoder, costs: Costs, recipe: Recipe) -> Speed:

@@ -28,7 +28,7 @@ from frostline.studies._engine.results import TABLES as TABLES_FILE
 from frostline.studies._tables import notes_on_all
 from frostline.tasks import Task
 from frostline.training.execution import use_threads
-from frostline.training.shared_inputs import Workshop
+from frostline.training.shared_inputs import SharedInputs
 from frostline.trials.executors import Executor
 from frostline.trials.run_missing import by_shared_states, run_missing
 from frostline.trials.store import Store
@@ -190,7 +190,7 @@ class StudyRun:
             return LayerScores.from_file(place)
         logger.info("measuring %s of %s on %s", ", ".join(names), encoder.name, task.name)
         if few:  # no plan is chosen by rows that no trial may train on
-            task = replace(task, train=task.train.take(Workshop(encoder, task).some_rows(self.rows or 0, seed=0)))
+            task = replace(task, train=task.train.take(SharedInputs(encoder, task).some_rows(self.rows or 0, seed=0)))
         with use_threads(self.recipe.threads):  # the plans shall be the same on every machine
             options = MeasureOptions(
                 scores=list(names),

@@ -46,7 +46,7 @@ _QUICK_SCORES = "variability,variability.crossfit,cca,rank,information,label_sim
 def _score(context: Context, spec: TrialSpec) -> TrialResult:
     """The curves of all scores, for the encoder as it is or after the plan's fine-tuning."""
     base = TrialResult(status="done", versions=provenance.versions())
-    encoder = context.workshop(spec).encoder
+    encoder = context.shared(spec).encoder
     if spec.options["tuned"]:
         tuned = tune_for(context, spec)
         split, _ = judged_split(tuned.task)
@@ -66,7 +66,7 @@ def _with_fewer_rows(context: Context, spec: TrialSpec) -> Task:
     task = context.task(spec)
     if spec.train_rows is None:
         return task
-    chosen = context.workshop(spec).some_rows(spec.train_rows, seed=spec.recipe.seed)
+    chosen = context.shared(spec).some_rows(spec.train_rows, seed=spec.recipe.seed)
     return replace(task, train=task.train.take(chosen))
 
 

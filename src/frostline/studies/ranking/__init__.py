@@ -26,7 +26,7 @@ from frostline.studies.ranking.tables import ROWS, TUNING, tables
 from frostline.training.execution import tunable_for
 from frostline.training.loop import judge, train
 from frostline.training.model import Tunable, check_recipe
-from frostline.training.shared_inputs import Workshop
+from frostline.training.shared_inputs import SharedInputs
 from frostline.trials.context import Context, TrialKind
 from frostline.trials.results import guesses
 
@@ -35,12 +35,12 @@ from frostline.trials.results import guesses
 
 def _rank_while_tuning(context: Context, spec: TrialSpec) -> TrialResult:
     """The Fisher scores of layers at some epochs of one run of fine-tuning, on the same training rows each time."""
-    workshop, recipe = context.workshop(spec), spec.recipe
-    check_recipe(recipe, workshop.encoder)
-    tunable = tunable_for(workshop, spec.plan, recipe)
-    rows, validation = workshop.examples(tunable, "train"), workshop.examples(tunable, "validation")
+    shared, recipe = context.shared(spec), spec.recipe
+    check_recipe(recipe, shared.encoder)
+    tunable = tunable_for(shared, spec.plan, recipe)
+    rows, validation = shared.examples(tunable, "train"), shared.examples(tunable, "validation")
     if spec.train_rows is not None:
-        rows = rows.take(workshop.some_rows(spec.train_rows, seed=recipe.seed))
+        rows = rows.take(shared.some_rows(spec.train_rows, seed=recipe.seed))
     wanted = set(spec.options["epochs"])
     recipe = replace(recipe, steps=None)  # it is by epochs that rankings are looked at
     found: dict[int, list[float]] = {}
@@ -50,7 +50,7 @@ def _rank_while_tuning(context: Context, spec: TrialSpec) -> TrialResult:
         context.progress(step)
         epoch, rest = divmod(step.done, step.total // recipe.epochs)
         if not rest and epoch in wanted:
-            found[epoch] = _scores(tunable, workshop, spec, seed=recipe.seed)
+            found[epoch] = _scores(tunable, shared, spec, seed=recipe.seed)
 
     look(Step(stage="training", total=recipe.epochs))
     trained = train(
@@ -58,16 +58,16 @@ def _rank_while_tuning(context: Context, spec: TrialSpec) -> TrialResult:
         rows,
         validation,
         recipe,
-        metrics=workshop.task.metrics,
-        learning_rate=recipe.learning_rate or learning_rate_for(spec.plan, workshop.encoder.width),
+        metrics=shared.task.metrics,
+        learning_rate=recipe.learning_rate or learning_rate_for(spec.plan, shared.encoder.width),
         progress=look,
     )
-    split, _ = judged_split(workshop.task)
-    outputs, labels = workshop.examples(tunable, split).outputs(tunable), workshop.task.splits[split].labels
+    split, _ = judged_split(shared.task)
+    outputs, labels = shared.examples(tunable, split).outputs(tunable), shared.task.splits[split].labels
     return TrialResult(
         status="done",
-        metrics={split: judge(outputs, torch.tensor(labels), workshop.task.metrics, workshop.task.kind)},
-        predictions={split: guesses(outputs, workshop.task.kind)},
+        metrics={split: judge(outputs, torch.tensor(labels), shared.task.metrics, shared.task.kind)},
+        predictions={split: guesses(outputs, shared.task.kind)},
         history=trained.history,
         values={"scores": {str(epoch): scores for epoch, scores in sorted(found.items())}},
         parameters={"total": trained.audit.total, "trainable": trained.audit.trainable},
@@ -78,18 +78,18 @@ def _rank_while_tuning(context: Context, spec: TrialSpec) -> TrialResult:
 
 def _rank_at_start(context: Context, spec: TrialSpec) -> TrialResult:
     """The Fisher scores of layers before any training, with a head and rows that are drawn independently."""
-    workshop = context.workshop(spec)
-    tunable = tunable_for(workshop, spec.plan, replace(spec.recipe, seed=int(spec.options["head"])))
-    scores = _scores(tunable, workshop, spec, seed=spec.recipe.seed)
+    shared = context.shared(spec)
+    tunable = tunable_for(shared, spec.plan, replace(spec.recipe, seed=int(spec.options["head"])))
+    scores = _scores(tunable, shared, spec, seed=spec.recipe.seed)
     return TrialResult(status="done", values={"scores": scores}, versions=provenance.versions())
 
 
-def _scores(tunable: Tunable, workshop: Workshop, spec: TrialSpec, *, seed: int) -> list[float]:
+def _scores(tunable: Tunable, shared: SharedInputs, spec: TrialSpec, *, seed: int) -> list[float]:
     count = int(spec.options["examples"])
     return fisher_scores(
         tunable,
-        workshop,
-        workshop.some_rows(count, seed=seed).tolist(),
+        shared,
+        shared.some_rows(count, seed=seed).tolist(),
         label=cast(Label, spec.options["label"]),
         norm=cast(Norm, spec.options["norm"]),
         seed=seed,
@@ -97,32 +97,32 @@ def _scores(tunable: Tunable, workshop: Workshop, spec: TrialSpec, *, seed: int)
 
 
 def fisher_scores(
-    tunable: Tunable, workshop: Workshop, rows: Sequence[int], *, label: Label, norm: Norm, seed: int
+    tunable: Tunable, shared: SharedInputs, rows: Sequence[int], *, label: Label, norm: Norm, seed: int
 ) -> list[float]:
     """The Fisher score of layers 1..L of a model with its own head, as it is now.
 
     Args:
         tunable: the model; left as it was, but for being in eval mode.
-        workshop: of its task.
+        shared: the inputs of its task.
         rows: places of training rows.
         label: expected over all labels, true, or sampled.
         norm: of the diagonal.
         seed: of sampled labels.
     """
     tunable.eval()
-    split = workshop.task.train.take(rows).as_rows()
+    split = shared.task.train.take(rows).as_rows()
     group = {name: number for number, name in enumerate(dict.fromkeys(split.groups or ()))}
     groups = range(len(split)) if split.groups is None else [group[name] for name in split.groups]
     evidence = Evidence(
         states={},
         labels=torch.tensor(split.labels),
         groups=torch.tensor(groups),
-        kind=workshop.task.kind,
-        metric=workshop.task.metrics[0],
+        kind=shared.task.kind,
+        metric=shared.task.metrics[0],
         pooling="mean",
         seed=seed,
         encoder=tunable.encoder,
-        tokens=tunable.encoder.tokenize(split.texts, split.pairs, max_length=workshop.max_length),
+        tokens=tunable.encoder.tokenize(split.texts, split.pairs, max_length=shared.max_length),
     )
     sample = _OwnHead(evidence, tunable, label=label)
     found = []

@@ -102,7 +102,7 @@ def drawn_rows(split: Split, counts: Sequence[int], *, seed: int) -> list[int]:
 
 def _score(context: Context, spec: TrialSpec) -> TrialResult:
     """The curves of all variants in all settings, from one pass over the rows that any of them needs."""
-    encoder, train = context.workshop(spec).encoder, context.task(spec).train
+    encoder, train = context.shared(spec).encoder, context.task(spec).train
     counts: Mapping[str, Sequence[int]] = spec.options["settings"]
     most = [max(column) for column in zip(*counts.values(), strict=True)]
     pool = drawn_rows(train, most, seed=spec.recipe.seed)

@@ -113,7 +113,7 @@ def _skip(context: Context, spec: TrialSpec) -> TrialResult:
     """Tune, then judge the model without each span of its layers."""
     tuned = tune_for(context, spec)
     split, _ = judged_split(tuned.task)
-    rows = context.workshop(spec).examples(tuned.tunable, split)
+    rows = context.shared(spec).examples(tuned.tunable, split)
     outputs = outputs_without(tuned.tunable, rows, all_spans(spec.plan.head))
     judged = [
         [first, last, judge(found, rows.labels, tuned.task.metrics, tuned.task.kind)]

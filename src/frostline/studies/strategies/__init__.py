@@ -24,7 +24,7 @@ from frostline.studies._quality import quality_table
 from frostline.studies._released import one_pooling
 from frostline.studies.strategies.figures import figures
 from frostline.tasks import Task
-from frostline.training.shared_inputs import Workshop
+from frostline.training.shared_inputs import SharedInputs
 
 _UP_TO_MIDDLE = "up to the middle"
 _FEW = (1, 2, 3)  # layers that the paper's short plans tune
@@ -78,7 +78,7 @@ def _cost_table(ask: Ask, points: Sequence[Measured]) -> Table:
 
     @cache
     def costs(encoder: str, task: str) -> Costs:
-        load = workload(Workshop(encoders[encoder], tasks[task], max_length=ask.recipe.max_length, keep=False))
+        load = workload(SharedInputs(encoders[encoder], tasks[task], max_length=ask.recipe.max_length, keep=False))
         if ask.rows is not None:
             load = replace(load, train=load.train[: max(1, round(ask.rows * load.texts_per_row))])
         return Costs(encoders[encoder].config, load, ask.recipe)

@@ -41,7 +41,7 @@ from frostline.training.dataset import Examples
 from frostline.training.loop import judge
 from frostline.training.many_heads import stacked, train_heads
 from frostline.training.model import Tunable, as_tuned, choose_head, set_dropout
-from frostline.training.shared_inputs import Workshop
+from frostline.training.shared_inputs import SharedInputs
 from frostline.trials.context import Context, TrialKind
 from frostline.trials.results import guesses, result_of
 from frostline.trials.run_trial import tune_for
@@ -54,14 +54,14 @@ Reading = dict[str, Any]  # metrics and predictions of one arm at one layer
 def _truncate(context: Context, spec: TrialSpec) -> TrialResult:
     """Tune, then read the model at every layer: by its own head, and by fresh ones on it and on the pretrained one."""
     tuned = tune_for(context, spec)
-    workshop = context.workshop(spec)
+    shared = context.shared(spec)
     how = {"learning_rate": spec.options["head_rate"], "epochs": spec.options["head_epochs"], "steps": None}
     recipe = replace(tuned.recipe, **how)
     split, _ = judged_split(tuned.task)
     outputs = {
-        "UNTUNED": [*_own_head(tuned.tunable, workshop.examples(tuned.tunable, split)), tuned.outputs[split]],
-        "TUNED": _fresh_heads(workshop, as_tuned(tuned.tunable), recipe, context.progress, train_rows=spec.train_rows),
-        "TUNEDORIG": _fresh_heads(workshop, workshop.encoder, recipe, context.progress, train_rows=spec.train_rows),
+        "UNTUNED": [*_own_head(tuned.tunable, shared.examples(tuned.tunable, split)), tuned.outputs[split]],
+        "TUNED": _fresh_heads(shared, as_tuned(tuned.tunable), recipe, context.progress, train_rows=spec.train_rows),
+        "TUNEDORIG": _fresh_heads(shared, shared.encoder, recipe, context.progress, train_rows=spec.train_rows),
     }
     labels = torch.tensor(tuned.task.splits[split].labels)
     read = {arm: [_reading(found, labels, tuned.task) for found in layers] for arm, layers in outputs.items()}
@@ -85,24 +85,24 @@ def _own_head(tunable: Tunable, rows: Examples) -> list[Tensor]:
 
 
 def _fresh_heads(
-    workshop: Workshop, encoder: Encoder, recipe: Recipe, progress: Progress = silent, *, train_rows: int | None
+    shared: SharedInputs, encoder: Encoder, recipe: Recipe, progress: Progress = silent, *, train_rows: int | None
 ) -> list[Tensor]:
     """What heads that start fresh at each of layers 1..L say of the judged rows, trained on the encoder's own states.
 
     All heads train together, each as it would alone.
 
     Args:
-        workshop: of the task; its encoder gives the tokens.
+        shared: the inputs of the task; its encoder tokenizes the texts.
         encoder: tuned or not, left as it is.
         recipe: of every head.
         progress: progress callback.
         train_rows: how many to learn from; None for all.
     """
-    task = workshop.task
+    task = shared.task
     heads = _make_heads(encoder, task, recipe)
-    chosen = None if train_rows is None else workshop.some_rows(train_rows, seed=recipe.seed)
+    chosen = None if train_rows is None else shared.some_rows(train_rows, seed=recipe.seed)
     splits = {
-        name: _rows_at_all_layers(workshop, name, chosen if name == "train" else None, encoder, recipe, heads.reads)
+        name: _rows_at_all_layers(shared, name, chosen if name == "train" else None, encoder, recipe, heads.reads)
         for name in task.splits
     }
     tunable = stacked(encoder, heads)
@@ -134,11 +134,11 @@ def _make_heads(encoder: Encoder, task: Task, recipe: Recipe) -> HeadStack:
 
 
 def _rows_at_all_layers(
-    workshop: Workshop, split: str, some: Ints | None, encoder: Encoder, recipe: Recipe, reads: Reads
+    shared: SharedInputs, split: str, some: Ints | None, encoder: Encoder, recipe: Recipe, reads: Reads
 ) -> Examples:
     """The rows of a split, or some of them, with their states at layers 1..L."""
-    tokens, offsets = workshop.tokens(split)
-    labels = torch.tensor(workshop.task.splits[split].labels)
+    tokens, offsets = shared.tokens(split)
+    labels = torch.tensor(shared.task.splits[split].labels)
     rows = Examples(tokens=tokens, states=None, labels=labels, offsets=offsets)
     rows = rows if some is None else rows.take(some)
     return replace(rows, states=states_of_layers(encoder, rows.tokens, dtype=recipe.cache_dtype, reads=reads))
