@@ -102,7 +102,7 @@ def test_every_option_reaches_the_recipe(model, weather, capsys):
     flags = [part for name, value in given.items() for part in (f"--{name.replace('_', '-')}", str(value))]
     found = as_json(capsys, "tune", weather, "--model", model, "--plan", "4,4,4", "--no-cache", *flags)
     assert {name: found["recipe"][name] for name in given} == given
-    assert any("is loaded with Frostline" in note for note in found["notes"])
+    assert any("only Frostline can load" in note for note in found["notes"])
 
 
 @pytest.mark.parametrize(

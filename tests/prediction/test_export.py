@@ -262,7 +262,7 @@ def test_albert_says_that_it_grew(runs):
         sum(value.numel() for value in encoder.model.parameters())
         for encoder in (made["unrolled"].tunable.encoder, made["whole albert"].tunable.encoder)
     )
-    line = f"{own:,} parameters in place of {shared:,}"
+    line = f"{own:,} parameters instead of {shared:,}"
     assert own > shared
     assert [note for note in made["unrolled"].notes if line in note]
     assert line in (root / "unrolled" / "model" / "README.md").read_text()
@@ -384,7 +384,7 @@ def test_what_only_frostline_can_run_is_loaded_on_its_base_again(base, tmp_path,
     plan, recipe = OWN[case]
     tuned = own_tuned(base, tmp_path / "run", plan, **recipe)
     assert not is_stock(tuned.tunable)
-    assert [note for note in tuned.notes if "is loaded with Frostline" in note]
+    assert [note for note in tuned.notes if "only Frostline can load" in note]
     assert {OWN_FILE, OWN_WEIGHTS} <= {path.name for path in (tmp_path / "run" / "model").iterdir()}
     again = load_tuned(tmp_path / "run")
     assert torch.equal(again.outputs(rows_of(TEXTS)), in_memory(tuned))

@@ -1,8 +1,8 @@
-"""Checkpoints of a training run: safetensors and JSON, whole or not at all, and checked before they are used.
+"""Checkpoints of a training run: safetensors and JSON, written atomically and verified before use.
 
 A checkpoint is a folder with the weights that train, the optimizer's two moments, the best weights so far, and a
-description that names the run it belongs to and the checksum of the rest. The two newest are kept, so that one that was
-damaged does not lose the run.
+description with the identity of the run and the checksum of the tensors. The two newest are kept, so that a damaged
+one does not lose the run.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ _MOMENTS = ("exp_avg", "exp_avg_sq")
 
 @dataclass(kw_only=True)
 class Progressed:
-    """How far a run is."""
+    """The progress of a run: what a checkpoint holds besides tensors."""
 
     step: int = 0  # steps done
     seconds: float = 0.0
     loss_sum: float = 0.0  # since the last evaluation
     loss_steps: int = 0
     since: int = 0  # evaluations since the best one
-    is_over: bool = False  # stopped early
+    is_over: bool = False  # early stopping has ended the run
     depth: int | None = None  # the lowest layer that backward ran through
     updates: int = 0  # steps with a rate above 0
     best: dict[str, Any] | None = None
     history: list[dict[str, Any]] = field(default_factory=list)
 
     def shown(self) -> str:
-        """The last metric, for a progress line."""
+        """Return the latest validation metric, for a progress line."""
         values = [
             f"{name[11:]} {value:.3f}"
             for name, value in (self.history or [{}])[-1].items()
@@ -55,18 +55,17 @@ class Progressed:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
-    """A checkpoint that was read and is whole."""
+class Checkpoint:
+    """A checkpoint that was read and verified."""
 
     so_far: Progressed
     tensors: Mapping[str, Tensor]
     optimizer_step: float
 
     def restore(self, tunable: Tunable, optimizer: torch.optim.Optimizer) -> tuple[Progressed, dict[str, Tensor]]:
-        """Put everything back, and give how far the run was and its best weights."""
-        own = tunable.trainable()
+        """Load weights and optimizer; return the progress of the run and its best weights."""
         with torch.no_grad():
-            for name, value in own.items():
+            for name, value in tunable.trainable().items():
                 value.copy_(self.tensors[f"weights/{name}"])
                 optimizer.state[value] = {
                     "step": torch.tensor(self.optimizer_step),
@@ -81,7 +80,7 @@ class Found:
 
 
 class Checkpoints:
-    """Where one run keeps its state."""
+    """The checkpoints of one run, in a folder."""
 
     def __init__(
         self,
@@ -93,15 +92,15 @@ class Checkpoints:
         every_seconds: float = 300,
         at_evaluations: bool = True,
     ) -> None:
-        """Name the place.
+        """Open the folder; without `resume`, remove what it holds.
 
         Args:
             folder: holds one folder per checkpoint.
-            run: what identifies encoder, data, plan and recipe; checkpoints of another run are not used.
-            resume: go on from the newest; else what is there is removed.
-            every_steps: write one every so many steps.
-            every_seconds: write one when so many seconds have gone by.
-            at_evaluations: write one after every evaluation, too.
+            run: identity of encoder, data, plan and recipe; checkpoints of another run are ignored.
+            resume: continue from the newest checkpoint instead of removing all.
+            every_steps: steps between checkpoints.
+            every_seconds: seconds between checkpoints, whatever the steps.
+            at_evaluations: also write a checkpoint after every evaluation.
         """
         self.folder = folder
         self.run = run
@@ -114,42 +113,37 @@ class Checkpoints:
             shutil.rmtree(folder, ignore_errors=True)
 
     def is_due(self, step: int, *, evaluated: bool) -> bool:
-        """Whether to write one now."""
+        """Whether to write a checkpoint now."""
         if self.every_steps is not None and step % self.every_steps == 0:
             return True
         return (evaluated and self.at_evaluations) or time.monotonic() - self._last >= self.every_seconds
 
-    def newest(self) -> Found | None:
-        """The newest checkpoint of this run that is whole, or None."""
-        if not self.resume:
-            return None
-        for path in self._newest_first():
-            if (found := self._read(path)) is not None:
-                return found
-        return None
+    def newest(self) -> tuple[Checkpoint | None, int]:
+        """Return the newest intact checkpoint of this run, or None, and the number of damaged newer ones."""
+        folders = self._folders()
+        for damaged, path in enumerate(reversed(folders)):
+            if (checkpoint := self._read(path)) is not None:
+                return checkpoint, damaged
+        return None, len(folders)
 
-    def says(self) -> str:
-        """Where the run goes on, in a sentence."""
-        damaged = 0
-        for path in self._newest_first():
-            if (found := self._read(path)) is not None:
-                newer = f" ({damaged} newer one{'s were' if damaged > 1 else ' was'} damaged)" if damaged else ""
-                return f"going on after step {found.so_far.step}, from the newest whole checkpoint{newer}"
-            damaged += 1
-        why = "its checkpoints are damaged" if damaged else "there is no checkpoint yet"
-        return f"starting from the beginning: {why}"
+    def where_it_continues(self) -> str:
+        """Return a sentence on where the run continues."""
+        checkpoint, damaged = self.newest()
+        if checkpoint is None:
+            why = "its checkpoints are damaged" if damaged else "there is no checkpoint yet"
+            return f"starting from the beginning: {why}"
+        newer = f" ({damaged} newer one{'s were' if damaged > 1 else ' was'} damaged)" if damaged else ""
+        return f"continuing after step {checkpoint.so_far.step}, from the newest intact checkpoint{newer}"
 
     def is_of_another_run(self) -> bool:
-        """Whether there are checkpoints here to go on from, and they are of another run."""
-        if not self.resume:
-            return False
+        """Whether there are checkpoints to continue from, and they belong to another run."""
         runs = [run for path in self._folders() if (run := _run_of(path)) is not None]
         return bool(runs) and self.run not in runs
 
     def write(
         self, so_far: Progressed, tunable: Tunable, optimizer: torch.optim.Optimizer, best: Mapping[str, Tensor]
     ) -> None:
-        """Write one, and remove all but the newest."""
+        """Write a checkpoint, and remove all but the newest two."""
         from safetensors.torch import save_file
 
         own = tunable.trainable()
@@ -166,24 +160,22 @@ class Checkpoints:
                 "so_far": asdict(so_far),
             }
             (building / _ABOUT).write_text(json.dumps(about), encoding="utf-8")
-        for old in sorted(self._folders(), key=_step_of)[:-_KEPT]:
+        for old in self._folders()[:-_KEPT]:
             shutil.rmtree(old, ignore_errors=True)
         self._last = time.monotonic()
 
-    def _newest_first(self) -> list[Path]:
-        return sorted(self._folders(), key=_step_of, reverse=True)
-
     def _folders(self) -> list[Path]:
-        return list(self.folder.glob("step-*")) if self.folder.is_dir() else []
+        """Return the folders of checkpoints, oldest first."""
+        return sorted(self.folder.glob("step-*"), key=_step_of)
 
-    def _read(self, path: Path) -> Found | None:
+    def _read(self, path: Path) -> Checkpoint | None:
         from safetensors.torch import load_file
 
         try:
             about = read_json(path / _ABOUT)
             if about["run"] != self.run or about["checksum"] != file_checksum(path / _TENSORS):
                 return None
-            return Found(
+            return Checkpoint(
                 so_far=Progressed(**about["so_far"]),
                 tensors=load_file(path / _TENSORS),
                 optimizer_step=about["optimizer_step"],

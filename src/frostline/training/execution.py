@@ -1,4 +1,4 @@
-"""The execution of one plan: train from cached frozen states, keep the best epoch, judge every split."""
+"""The execution of one plan: train from cached frozen states, keep the best epoch, evaluate every split."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ from frostline.training.stock import check_base, why_not_stock
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What a run is told besides encoder, task, plan and recipe.
+    """Options of a run besides encoder, task, plan and recipe.
 
     Args:
-        folder: the folder that the result will be saved to; refused early where it could not be loaded again.
-        checkpoints: where its state is kept while it runs, if anywhere.
-        resume: go on from what is there.
-        test: judge the result on the test rows too.
-        train_rows: how many training rows to learn from; None for all.
+        folder: the folder that the result will be saved to; a model that could not be loaded again is refused early.
+        checkpoints: the folder of checkpoints; None to write none.
+        resume: continue from the newest checkpoint.
+        test: also evaluate on the test rows.
+        train_rows: number of training rows to use; None for all.
         new_layers: layers that were re-initialised.
         checkpoint_every: steps between checkpoints.
-        is_short: a trial of many: checkpoints only if it takes minutes.
+        is_short: one trial of many, which writes checkpoints only if it takes minutes.
         progress: progress callback.
     """
 
@@ -66,9 +66,9 @@ def execute(
 
     Args:
         shared: encoder, task, tokens and frozen states.
-        plan: what trains.
-        recipe: how.
-        rates: learning rates to try; none for the recipe's, or else the one that suits the plan.
+        plan: the layers to tune, and the method.
+        recipe: learning rate, epochs, batch and the like.
+        rates: learning rates to try; by default the recipe's, or else one that suits the plan.
         settings: checkpoints, rows, progress.
     """
     started = time.perf_counter()
@@ -81,16 +81,17 @@ def execute(
     if settings.folder is not None:
         check_base(tunable, base)
     recipes = [replace(recipe, learning_rate=rate) for rate in rates]
-    kept = [_checkpoints(encoder, task, plan, one, settings) for one in recipes]  # refuses before any long work
+    # Before any long work, because a folder with another run's checkpoints is refused.
+    checkpoints = [_checkpoints(encoder, task, plan, candidate, settings) for candidate in recipes]
     level = logging.DEBUG if settings.is_short else logging.INFO
     logger.log(level, describe(tunable, rates))
-    notes = [*task.notes, *_notes(encoder, tunable)]
-    for note in notes[len(task.notes) :]:
-        logger.log(level, "note: %s", note)  # before the long work, for those who want something else then
+    notes = _notes(encoder, tunable)
+    for note in notes:
+        logger.log(level, "note: %s", note)  # before the long work, which a user may want to stop then
     examples = _examples(tunable, shared, recipe, settings)
     prepared = time.perf_counter()
-    best, trained = _train_best(tunable, examples, task, recipes, kept, settings)
-    at_end = time.perf_counter()
+    best, trained = _train_best(tunable, examples, task, recipes, checkpoints, settings)
+    ended = time.perf_counter()
     outputs = {
         name: trained.outputs
         if name == "validation" and trained.outputs is not None
@@ -105,13 +106,13 @@ def execute(
         recipe=best,
         task=task,
         trained=trained,
-        metrics={name: judge(found, examples[name].labels, task.metrics, task.kind) for name, found in outputs.items()},
+        metrics={name: judge(out, examples[name].labels, task.metrics, task.kind) for name, out in outputs.items()},
         outputs=outputs,
-        notes=(*notes, *shared.notes),
+        notes=(*task.notes, *notes, *shared.notes),
         seconds={
             "frozen states": round(prepared - started, 3),
             "training": round(trained.seconds, 3),
-            "testing": round(time.perf_counter() - at_end, 3),
+            "testing": round(time.perf_counter() - ended, 3),
         },
         folder=settings.folder,
     )
@@ -136,7 +137,7 @@ def tunable_for(shared: SharedInputs, plan: Plan, recipe: Recipe) -> Tunable:
 
 
 def base_of(encoder: Encoder) -> BaseEncoder:
-    """What is recorded of the encoder that a model is tuned from."""
+    """Return the record of the encoder that a model is tuned from."""
     return BaseEncoder(
         name=encoder.name,
         revision=encoder.revision,
@@ -148,13 +149,13 @@ def base_of(encoder: Encoder) -> BaseEncoder:
 
 
 def _notes(encoder: Encoder, tunable: Tunable) -> list[str]:
-    """What is to be known about the model, a sentence each."""
+    """Return sentences on what a user should know about the model."""
     notes = []
     if encoder.shares_layers and not tunable.encoder.shares_layers:
-        full, own = (sum(value.numel() for value in each.model.parameters()) for each in (encoder, tunable.encoder))
+        full, own = (sum(value.numel() for value in body.model.parameters()) for body in (encoder, tunable.encoder))
         notes.append(
             f"layers of {encoder.name} share parameters; to treat them differently each got its own copy: "
-            f"{own:,} parameters in place of {full:,}"
+            f"{own:,} parameters instead of {full:,}"
         )
     if (reason := why_not_stock(tunable)) is not None:
         notes.append(reason)
@@ -162,7 +163,7 @@ def _notes(encoder: Encoder, tunable: Tunable) -> list[str]:
 
 
 def _examples(tunable: Tunable, shared: SharedInputs, recipe: Recipe, settings: Settings) -> dict[str, Examples]:
-    """The rows of every split that is looked at, with their frozen states."""
+    """Return the rows of every split that is used, with their frozen states."""
     names = [name for name in shared.task.splits if name != "test" or settings.test]
     examples = {name: shared.examples(tunable, name) for name in names}
     if settings.train_rows is not None and settings.train_rows < len(examples["train"]):
@@ -179,14 +180,14 @@ def _train_best(
     checkpoints: Sequence[Checkpoints | None],
     settings: Settings,
 ) -> tuple[Recipe, Trained]:
-    """Train with each recipe from the same start, and leave in the model what is best on validation."""
+    """Train with each recipe from the same start; leave the weights that are best on validation in the model."""
     start = weights_of(tunable)
     sign = 1 if METRICS[task.metrics[0]].higher_is_better else -1
     tried: list[tuple[float, Recipe, Trained, Weights]] = []
     for recipe, kept in zip(recipes, checkpoints, strict=True):
         load_weights(tunable, start)
         if kept is not None and kept.resume:
-            logger.info(kept.says())
+            logger.info(kept.where_it_continues())
         trained = train(
             tunable,
             examples["train"],
@@ -202,16 +203,16 @@ def _train_best(
         tried.append((sign * value, recipe, trained, weights_of(tunable)))
         if len(recipes) > 1:
             logger.info("learning rate %g: validation %s %.4f", recipe.learning_rate, task.metrics[0], value)
-    _, recipe, trained, weights = max(tried, key=lambda one: one[0])  # the first of equals
+    _, recipe, trained, weights = max(tried, key=lambda entry: entry[0])  # the first of equals
     load_weights(tunable, weights)
     return recipe, trained
 
 
 def _checkpoints(encoder: Encoder, task: Task, plan: Plan, recipe: Recipe, settings: Settings) -> Checkpoints | None:
-    """Where a run with this recipe keeps its state, or None where no folder was given."""
+    """Return the checkpoints of a run with this recipe, or None where no folder was given."""
     if settings.checkpoints is None:
         return None
-    said = [
+    identity = [
         encoder.revision,
         task.fingerprint,
         canonical_plan(plan),
@@ -220,25 +221,23 @@ def _checkpoints(encoder: Encoder, task: Task, plan: Plan, recipe: Recipe, setti
         settings.train_rows,
         task.metrics,
     ]
-    identity = hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
-    place = settings.checkpoints / f"rate-{recipe.learning_rate:g}"
-    made = Checkpoints(
-        place,
-        run=identity,
+    checkpoints = Checkpoints(
+        settings.checkpoints / f"rate-{recipe.learning_rate:g}",
+        run=hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest(),
         resume=settings.resume,
         every_steps=settings.checkpoint_every,
         at_evaluations=not settings.is_short,
     )
-    if made.is_of_another_run():
+    if checkpoints.is_of_another_run():
         raise OptionError(
-            f"{settings.folder or settings.checkpoints}: the run stopped there had other data, plan or recipe; "
-            "give the same ones, or start anew without --resume"
+            f"{settings.folder or settings.checkpoints}: the interrupted run there had other data, plan or "
+            "recipe; give the same ones, or start over without --resume"
         )
-    return made
+    return checkpoints
 
 
 def describe(tunable: Tunable, rates: Sequence[float]) -> str:
-    """What is going to be trained, in a line."""
+    """Return one line on what will be trained."""
     plan = tunable.plan
     trainable = sum(value.numel() for value in tunable.trainable().values())
     total = count_kept(tunable)
@@ -251,7 +250,7 @@ def describe(tunable: Tunable, rates: Sequence[float]) -> str:
 
 @contextlib.contextmanager
 def use_threads(count: int | None) -> Iterator[None]:
-    """Compute with so many threads within the block; None changes nothing."""
+    """Compute with this number of threads within the block; None changes nothing."""
     before = torch.get_num_threads()
     try:
         if count is not None:

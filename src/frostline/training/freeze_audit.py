@@ -1,6 +1,6 @@
-"""The freeze audit: what a plan freezes does not change by a bit, and what it tunes does.
+"""The freeze audit: frozen parameters stay identical to the bit, and tuned ones change.
 
-A mismatch is an error, never a silent success: a layer that was meant to train and did not looks like any other result.
+A mismatch is an error: a layer that should have trained and did not would otherwise look like any other result.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from frostline.training.model import Tunable
 
 @dataclass(frozen=True, kw_only=True)
 class AuditReport:
-    """What was found.
+    """The parameters that trained and those that stayed frozen.
 
     Args:
-        trainable: numbers that train.
-        total: numbers in the model, without what lies above the head.
+        trainable: number of trainable parameters.
+        total: number of parameters of the model, without the layers above the head.
         depth: the lowest layer that backward ran through; 0 for the embeddings, None where it only reached the head.
-        tensors: how many tensors train.
-        moved: how many of them are not what they were.
-        frozen: how many tensors are frozen.
+        tensors: number of trainable tensors.
+        moved: number of those that have changed.
+        frozen: number of frozen tensors.
     """
 
     trainable: int
@@ -47,17 +47,17 @@ class AuditReport:
 
 
 class Audit:
-    """Watches one training run: made before it, asked after the first backward pass, the first step and the end."""
+    """Checks one training run: made before it, asked after the first backward pass, the first step and the end."""
 
     def __init__(self, tunable: Tunable) -> None:
-        """Take down the state of everything before training."""
+        """Hash all parameters before training."""
         self._tunable = tunable
-        self._before = digests(_all(tunable))
+        self._before = digests(tunable.named_parameters())
         _check_names(tunable)
 
     def after_backward(self, depth: int | None) -> None:
-        """Exactly what trains has a finite gradient, and backward went no deeper than the lowest of it."""
-        for name, parameter in _all(self._tunable):
+        """Raise unless exactly what trains has a finite gradient, and backward ran down to the lowest of it."""
+        for name, parameter in self._tunable.named_parameters():
             if parameter.requires_grad and parameter.grad is None:
                 raise AuditError(f"{name} should train, but no gradient reaches it")
             if not parameter.requires_grad and parameter.grad is not None:
@@ -69,42 +69,42 @@ class Audit:
         if depth != expected:
             raise AuditError(f"backward ran down to layer {depth}, but the plan's lowest layer is {expected}")
 
-    def after_step(self) -> None:
-        """What is frozen has not changed by a bit."""
-        frozen = [(name, value) for name, value in _all(self._tunable) if not value.requires_grad]
-        for name, digest in digests(frozen).items():
+    def after_step(self) -> int:
+        """Raise if a frozen parameter has changed by a bit; return the number of frozen tensors."""
+        frozen = digests((name, value) for name, value in self._tunable.named_parameters() if not value.requires_grad)
+        for name, digest in frozen.items():
             if digest != self._before[name]:
                 raise AuditError(f"{name} should be frozen, but has changed")
+        return len(frozen)
 
     def at_end(self, depth: int | None, *, updates: int) -> AuditReport:
-        """The same, and every tensor that trains is not what it was.
+        """Check the same at the end, and that every trainable tensor has changed; return the report.
 
         Args:
             depth: the lowest layer that backward ran through.
-            updates: steps with a rate above 0; after a single one, what starts next to zeros (LoRA's A, an adapter's
-                way down) has had no gradient yet.
+            updates: steps with a rate above 0; after a single one, weights that feed zeros (LoRA's A, an adapter's
+                `down`) have had no gradient yet.
         """
-        self.after_step()
-        trained = [(name, value) for name, value in _all(self._tunable) if value.requires_grad]
-        moved = [name for name, digest in digests(trained).items() if digest != self._before[name]]
-        for name, _ in trained:
+        frozen = self.after_step()
+        trained = self._tunable.trainable()
+        moved = [name for name, digest in digests(trained.items()).items() if digest != self._before[name]]
+        for name in trained:
             if name not in moved and updates > 1:
                 raise AuditError(f"{name} should have been trained, but has not moved")
-        everything = _all(self._tunable)
         return AuditReport(
-            trainable=sum(value.numel() for _, value in trained),
+            trainable=sum(value.numel() for value in trained.values()),
             total=count_kept(self._tunable),
             depth=depth,
             tensors=len(trained),
             moved=len(moved),
-            frozen=len(everything) - len(trained),
+            frozen=frozen,
         )
 
 
 def count_kept(tunable: Tunable) -> int:
-    """Numbers in the model that is kept: the encoder up to the head, what a method adds, and the head.
+    """Return the number of parameters that are kept: the encoder up to the head, what a method adds, and the head.
 
-    The base model's own pooler and final norm are not counted: the head has them.
+    The base model's own pooler and final norm are not counted: they are in the head.
     """
     parts = tunable.encoder.parts()
     replaced = {id(value) for named in (parts.pooler, parts.final_norm) for value in named.values()}
@@ -112,16 +112,12 @@ def count_kept(tunable: Tunable) -> int:
 
 
 def digests(named: Iterable[tuple[str, nn.Parameter]]) -> dict[str, bytes]:
-    """A hash of every tensor's bits."""
+    """Return a hash of every tensor's bits."""
     return {name: hashlib.sha256(bits_of(value)).digest() for name, value in named}
 
 
-def _all(tunable: Tunable) -> list[tuple[str, nn.Parameter]]:
-    return list(tunable.named_parameters())
-
-
 def _check_names(tunable: Tunable) -> None:
-    """What trains belongs to the head, to a layer of the plan, or to the embeddings where the plan says so."""
+    """Raise unless what trains belongs to the head, to a layer of the plan, or to embeddings that the plan tunes."""
     plan, parts = tunable.plan, tunable.encoder.parts()
     allowed = {id(value) for value in tunable.head.parameters()}
     for number in plan.layers:
@@ -130,4 +126,4 @@ def _check_names(tunable: Tunable) -> None:
         allowed |= {id(value) for value in parts.embeddings.values()}
     for name, value in tunable.trainable().items():
         if id(value) not in allowed:
-            raise AuditError(f"{name} would train, but the plan {plan} does not name it")
+            raise AuditError(f"{name} would train, but is not part of the plan {plan}")

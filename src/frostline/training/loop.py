@@ -1,8 +1,7 @@
 """The only training loop.
 
-accelerate chooses the device, casts, and runs backward. The order of rows is a permutation of our own and dropout's
-coins are a stream of their own, both functions of the seed and the step alone: a run that goes on from a checkpoint
-does what it would have done.
+accelerate chooses the device, casts, and runs backward. The order of rows and the random numbers of dropout depend on
+the seed and the step alone, so that a run that continues from a checkpoint computes what it would have computed.
 """
 
 from __future__ import annotations
@@ -36,14 +35,14 @@ Weights = dict[str, Tensor]
 
 @dataclass(frozen=True, kw_only=True)
 class Trained:
-    """What came out of training, besides the weights.
+    """The record of a training run, besides the weights.
 
     Args:
         history: one record per evaluation: step, epoch, loss, rate, seconds, and the metrics on validation.
         best: the record of the evaluation whose weights were kept.
-        audit: what was frozen and what has moved.
-        seconds: of training, evaluations included.
-        outputs: what the kept weights said of the validation rows; None where the run was resumed since.
+        audit: which parameters were frozen and which have changed.
+        seconds: duration of training, evaluations included.
+        outputs: outputs of the kept weights on the validation rows; None where the run was resumed since.
     """
 
     history: tuple[Mapping[str, Any], ...]
@@ -65,17 +64,17 @@ def train(
     checkpoints: Checkpoints | None = None,
     progress: Progress = silent,
 ) -> Trained:
-    """Train what the plan names, in place; the weights of the best evaluation are left in the model.
+    """Train the layers of the plan in place; the model ends with the weights of the best evaluation.
 
     Args:
-        tunable: changed in place.
-        rows: to learn from.
-        validation: to choose the epoch on; None keeps the last one.
-        recipe: how.
+        tunable: the model; changed in place.
+        rows: the training rows.
+        validation: the rows on which the best epoch is chosen; None keeps the last epoch.
+        recipe: batch, epochs, schedule and the like.
         metrics: names of task metrics; the first one decides.
-        learning_rate: the highest one.
-        new_layers: layers that were re-initialised and may have a higher rate.
-        checkpoints: where the state is kept to go on from after an interruption.
+        learning_rate: the highest rate of the schedule.
+        new_layers: re-initialised layers, which may have a higher rate.
+        checkpoints: where to store the state, so that an interrupted run can continue.
         progress: progress callback.
     """
     run = Run(tunable, rows, validation, recipe, metrics, learning_rate, new_layers, checkpoints, progress)
@@ -84,7 +83,7 @@ def train(
 
 
 class Run:
-    """One run of the loop, with its state; what differs when several heads train at once has a method of its own."""
+    """One run of the loop and its state; methods without an underscore differ when several heads train at once."""
 
     def __init__(
         self,
@@ -105,42 +104,42 @@ class Run:
         self.steps_per_epoch = math.ceil(len(rows) / (recipe.batch * recipe.accumulate))
         self.steps = recipe.steps or self.steps_per_epoch * recipe.epochs
         self.passes = math.ceil(recipe.passes(self.steps_per_epoch))
-        self.heads = tunable.head.count if isinstance(tunable.head, HeadStack) else 1  # that the loss is the sum over
+        self.heads = tunable.head.count if isinstance(tunable.head, HeadStack) else 1  # the loss is their sum
         self.optimizer = make_optimizer(tunable, recipe, learning_rate, new_layers)
-        # Looked up once: a step of a head alone takes less time than walking through the whole model.
+        # Looked up once: walking through the whole model takes longer than a step of a head alone.
         self.parameters = list(tunable.trainable().values())
         self.order_of = lru_cache(1)(partial(order_of_rows, len(rows), seed=recipe.seed))
         self.audit = Audit(tunable)
         self.so_far = Progressed()
         self.best: Weights = {}
         self.best_outputs: Tensor | None = None
-        self.first = 0  # the step that this process begins with, where the audit looks
+        self.first = 0  # the first step of this process, after which the audit checks gradients
 
     def all_epochs(self) -> AuditReport:
         """Train, and leave the best weights in the model."""
-        if self.checkpoints is not None and (found := self.checkpoints.newest()) is not None:
-            self.so_far, self.best = found.restore(self.tunable, self.optimizer)
+        checkpoint = None if self.checkpoints is None else self.checkpoints.newest()[0]
+        if checkpoint is not None:
+            self.so_far, self.best = checkpoint.restore(self.tunable, self.optimizer)
             self.first = self.so_far.step
         began, before = time.perf_counter(), self.so_far.seconds
         while self.so_far.step < self.steps and not self.so_far.is_over:
             self._step(self.so_far.step)
             self.so_far.step += 1
             self.so_far.seconds = before + time.perf_counter() - began
-            if self._is_time_to_evaluate():
+            evaluated = self._is_time_to_evaluate()
+            if evaluated:
                 self.evaluate()
                 self.so_far.seconds = before + time.perf_counter() - began
-            if self.checkpoints is not None and self.checkpoints.is_due(
-                self.so_far.step, evaluated=self._at_evaluation()
-            ):
+            if self.checkpoints is not None and self.checkpoints.is_due(self.so_far.step, evaluated=evaluated):
                 self.checkpoints.write(self.so_far, self.tunable, self.optimizer, self.best)
-        # Of the last weights: the best may be those before the first step that moved any.
+        # Audit the last weights: the best may be those before the first step that changed any.
         report = self.audit.at_end(self.so_far.depth, updates=self.so_far.updates)
         if self.best:
             load_weights(self.tunable, self.best)
         return report
 
     def trained(self, so_far: Progressed, audit: AuditReport, outputs: Tensor | None) -> Trained:
-        """What came out."""
+        """Return the record of the run, or of one of its heads."""
         return Trained(
             history=tuple(so_far.history),
             best=so_far.best or so_far.history[-1],
@@ -150,12 +149,12 @@ class Run:
         )
 
     def _step(self, step: int) -> None:
-        """One update of the weights, from `accumulate` batches."""
+        """Update the weights once, from `accumulate` batches."""
         recipe, epoch = self.recipe, step // self.steps_per_epoch
         for group in self.optimizer.param_groups:
             group["lr"] = group["highest"] * rate_at(step, self.steps, recipe)
         chosen = self._rows_of(step)
-        _seed(_mixed(recipe.seed, step), self.tunable.encoder.device)
+        _seed(recipe.seed, step, self.tunable.encoder.device)
         noise = Noise(recipe.seed, step)
         if not self.tunable.training:
             self.tunable.train()
@@ -170,9 +169,9 @@ class Run:
             total += float(loss.detach())
         if not math.isfinite(total):
             raise TuneError(f"training diverged at step {step + 1}: the loss is {total}; try a lower learning rate")
-        length = self.clip(recipe.clip or math.inf)
-        if not math.isfinite(length):
-            raise TuneError(f"training diverged at step {step + 1}: a gradient is {length}; try a lower learning rate")
+        norm = self.clip(recipe.clip or math.inf)
+        if not math.isfinite(norm):
+            raise TuneError(f"training diverged at step {step + 1}: a gradient is {norm}; try a lower learning rate")
         if step == self.first:
             self.audit.after_backward(self.tunable.depth_of_backward)
             self.so_far.depth = self.tunable.depth_of_backward
@@ -188,27 +187,22 @@ class Run:
         self.progress(Step(stage="training", detail=detail, done=step + 1, total=self.steps))
 
     def loss(self, logits: Tensor, labels: Tensor, *, share: float) -> Tensor:
-        """The loss of a batch, which makes up this share of its step."""
+        """Return the loss of a batch, weighted by its share of the step's rows."""
         return loss_of(logits, labels, self.tunable.head.kind) * share
 
-    def clip(self, longest: float) -> float:
-        """The length of the gradient, which is shortened where it is longer than this."""
-        return float(torch.nn.utils.clip_grad_norm_(self.parameters, longest))
+    def clip(self, most: float) -> float:
+        """Clip the gradient to this norm; return its norm before."""
+        return float(torch.nn.utils.clip_grad_norm_(self.parameters, most))
 
     def _rows_of(self, step: int) -> Ints:
-        """The rows of one step: a stretch of the epoch's own permutation."""
-        epoch, place = divmod(step, self.steps_per_epoch)
-        order = self.order_of(epoch=epoch)
+        """Return the rows of one step, a slice of the epoch's permutation."""
+        epoch, in_epoch = divmod(step, self.steps_per_epoch)
         size = self.recipe.batch * self.recipe.accumulate
-        return order[place * size : (place + 1) * size]
+        return self.order_of(epoch=epoch)[in_epoch * size : (in_epoch + 1) * size]
 
     def _is_time_to_evaluate(self) -> bool:
-        step = self.so_far.step
-        every = self.recipe.evaluate_every
+        step, every = self.so_far.step, self.recipe.evaluate_every
         return step % self.steps_per_epoch == 0 or step == self.steps or (every is not None and step % every == 0)
-
-    def _at_evaluation(self) -> bool:
-        return bool(self.so_far.history) and self.so_far.history[-1]["step"] == self.so_far.step
 
     def evaluate(self) -> None:
         """Judge the weights on validation, and keep them if they are the best so far."""
@@ -220,15 +214,15 @@ class Run:
 
     @property
     def chooses(self) -> bool:
-        """Whether the best evaluation is kept, and not the last one."""
+        """Whether the weights of the best evaluation are kept instead of the last."""
         return self.validation is not None and self.recipe.select == "best"
 
     def is_best(self, so_far: Progressed, outputs: Tensor | None) -> bool:
-        """Take down an evaluation, and tell whether it is the one to keep so far.
+        """Record an evaluation; return whether it is the best so far.
 
         Args:
-            so_far: to which the evaluation is added.
-            outputs: what the model says of the validation rows.
+            so_far: the progress that the evaluation is added to.
+            outputs: outputs on the validation rows.
         """
         record = self._record(so_far, outputs)
         so_far.history.append(record)
@@ -243,46 +237,43 @@ class Run:
         return False
 
     def _record(self, so_far: Progressed, outputs: Tensor | None) -> dict[str, Any]:
-        found: dict[str, float] = {}
+        values: dict[str, float] = {}
         if self.validation is not None and outputs is not None:
             kind, labels = self.tunable.head.kind, self.validation.labels
-            found = judge(outputs, labels, self.metrics, kind)
-            found["loss"] = loss_of(outputs, labels, kind).item()
+            values = {**judge(outputs, labels, self.metrics, kind), "loss": loss_of(outputs, labels, kind).item()}
         return {
             "step": so_far.step,
             "epoch": round(so_far.step / self.steps_per_epoch, 4),
             "loss": so_far.loss_sum / so_far.loss_steps,
             "learning_rate": max(group["lr"] for group in self.optimizer.param_groups),
-            **{f"validation_{name}": value for name, value in found.items()},
+            **{f"validation_{name}": value for name, value in values.items()},
             "seconds": round(so_far.seconds, 3),
         }
 
 
 def loss_of(logits: Tensor, labels: Tensor, kind: str) -> Tensor:
-    """Mean squared difference for values, cross-entropy for classes and choices; as in the stock classes."""
+    """Return the loss of the stock classes: mean squared error for values, cross-entropy for classes and choices."""
     if kind == "regression":
         return F.mse_loss(logits.float().squeeze(-1), labels.float())
     return F.cross_entropy(logits.float(), labels)
 
 
 def judge(outputs: Tensor, labels: Tensor, metrics: tuple[str, ...], kind: str) -> dict[str, float]:
-    """Every task metric of outputs (rows, outputs)."""
+    """Return the task metrics of outputs (rows, outputs)."""
     if not bool(outputs.isfinite().all()):
         raise TuneError("the model's outputs are not finite; try a lower learning rate")
     guesses = outputs.squeeze(-1) if kind == "regression" else outputs.argmax(-1)
     return {name: METRICS[name](labels.numpy(), guesses.numpy()) for name in metrics}
 
 
-def _seed(seed: int, device: torch.device) -> None:
-    """Seed what dropout draws from; where nothing but the CPU computes, without what torch does for GPUs."""
-    if device.type == "cpu":
-        torch.default_generator.manual_seed(seed)
-    else:
-        torch.manual_seed(seed)
+def _seed(seed: int, step: int, device: torch.device) -> None:
+    """Seed torch's random numbers for a step; on the CPU without the time that torch needs to seed GPUs."""
+    mixed = int(np.random.SeedSequence([seed, step]).generate_state(1, np.uint64)[0] >> 1)
+    (torch.default_generator if device.type == "cpu" else torch).manual_seed(mixed)
 
 
 def rate_at(step: int, steps: int, recipe: Recipe) -> float:
-    """The share of the highest learning rate at a step: rising from 0 over warm-up, then falling or constant."""
+    """Return the share of the highest learning rate at a step: it rises from 0 in warm-up, then falls or stays."""
     warm = math.ceil(recipe.warmup * steps)
     if step < warm:
         return step / warm
@@ -290,14 +281,14 @@ def rate_at(step: int, steps: int, recipe: Recipe) -> float:
 
 
 def order_of_rows(count: int, *, seed: int, epoch: int) -> Ints:
-    """The order of rows in an epoch: a function of seed and epoch."""
+    """Return the order of rows in an epoch, which depends on seed and epoch alone."""
     return np.random.Generator(np.random.PCG64([seed, epoch])).permutation(count)
 
 
 def make_optimizer(
     tunable: Tunable, recipe: Recipe, learning_rate: float, new_layers: frozenset[int] = frozenset()
 ) -> torch.optim.AdamW:
-    """AdamW with groups by rate and decay; each group knows its highest rate."""
+    """Return AdamW with one group per rate and decay; each group stores its highest rate."""
     parts = tunable.encoder.parts()
     is_new = {id(value) for number in new_layers for value in parts.layers[number - 1].values()}
     groups: dict[tuple[float, float], list[Tensor]] = {}
@@ -316,23 +307,18 @@ def make_optimizer(
 
 
 def weights_of(tunable: Tunable) -> Weights:
-    """A copy of everything that trains."""
+    """Return a copy of all trainable parameters."""
     return {name: value.detach().clone() for name, value in tunable.trainable().items()}
 
 
 def load_weights(tunable: Tunable, weights: Mapping[str, Tensor]) -> None:
-    """Put weights back where `weights_of` took them."""
+    """Load weights that `weights_of` returned."""
     own = tunable.trainable()
     if own.keys() != weights.keys():
-        raise ValueError("the weights are of another plan")
+        raise ValueError("the weights belong to another plan")
     with torch.no_grad():
         for name, value in weights.items():
             own[name].copy_(value)
-
-
-def _mixed(seed: int, step: int) -> int:
-    """One number for torch's own random state at a step."""
-    return int(np.random.SeedSequence([seed, step]).generate_state(1, np.uint64)[0] >> 1)
 
 
 def _accelerator(tunable: Tunable, recipe: Recipe) -> Any:

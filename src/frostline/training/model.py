@@ -1,8 +1,7 @@
-"""An encoder made ready for a plan: cut at the head, the head on top, and only what the plan names trainable."""
+"""An encoder made ready for a plan: cut at the head, with the head on top, and only the plan's layers trainable."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Literal
 
 from torch import Tensor, nn
@@ -24,19 +23,19 @@ HeadChoice = Literal["family", "mean"]
 
 
 class Tunable(nn.Module):
-    """What trains, and how texts become logits.
+    """An encoder and a head, of which the plan's layers train.
 
-    Parameters are named as in the stock classes, `model.` and `head.` in front.
+    Parameters are named as in the stock classes, with the prefixes `model.` and `head.`.
     """
 
     def __init__(
         self, encoder: Encoder, head: FamilyHead | MeanHead | HeadStack, plan: Plan, *, frozen_dropout: bool = True
     ) -> None:
-        """Put the parts together; `make_tunable` is the usual way in.
+        """Put the parts together; `make_tunable` is the usual way to get one.
 
         Args:
-            encoder: cut at the plan's head; its weights will be changed.
-            head: reads the state of the last layer; several, each the states of a layer of its own that are given.
+            encoder: the encoder, cut at the plan's head; its weights will be changed.
+            head: the head on the last layer; or several, each of which reads the states of its own layer.
             plan: which layers train.
             frozen_dropout: whether frozen layers above the lowest tuned one have dropout in training.
         """
@@ -51,22 +50,22 @@ class Tunable(nn.Module):
         self.head.requires_grad_(True)
 
     def layer(self, number: int) -> nn.Module:
-        """The module of layer `number`, from 1."""
+        """Return the module of layer `number`, from 1."""
         return self.encoder.family.layers(self.model)[number - 1]
 
     def trainable(self) -> dict[str, nn.Parameter]:
-        """The parameters that train, by name."""
+        """Return the trainable parameters by name."""
         return {name: parameter for name, parameter in self.named_parameters() if parameter.requires_grad}
 
     def train(self, mode: bool = True) -> Tunable:
-        """Training mode for what the head's gradient passes through; below that nothing ever has dropout."""
+        """Set training mode for the layers that gradients pass through; below them dropout is always off."""
         super().train(False)
         if mode:
             self.head.train()
-            tuned = set(self.plan.layers)
             for number in range(max(1, self.plan.lowest), self.plan.head + 1):
-                if number in tuned or self.frozen_dropout:
-                    for module in self._modules_of(number):
+                if number in self.plan.layers or self.frozen_dropout:
+                    attached = self.encoder.family.attached(self.model, self.encoder.order[number - 1])
+                    for module in (self.layer(number), *attached):
                         module.train()
             if self.plan.embeddings:
                 for path in self.encoder.family.embedding_paths:
@@ -75,24 +74,20 @@ class Tunable(nn.Module):
         self.training = mode
         return self
 
-    def _modules_of(self, number: int) -> Iterator[nn.Module]:
-        yield self.layer(number)
-        yield from self.encoder.family.attached(self.model, self.encoder.order[number - 1])
-
     def start(self, tokens: Tokens, layout: Layout) -> Tensor:
-        """The states that training starts from, (tokens, width): those that the plan never changes, or state 0."""
+        """Return the states that training starts from, (tokens, width): below the lowest tuned layer, or state 0."""
         states = self.encoder.embed(tokens, layout)
         return self.encoder.run(states, layout, 1, max(0, self.plan.lowest - 1))
 
     def logits(self, states: Tensor, layout: Layout, *, noise: Noise | None = None, padded: bool = False) -> Tensor:
-        """(texts, outputs) from the states that training starts from; one number per text for multiple choice.
+        """Return (texts, outputs) from the states that training starts from; one number per text for multiple choice.
 
         Several heads read (tokens, heads, width) and give (texts, outputs, heads).
 
         Args:
             states: (tokens, width); (texts, width) where no layer runs and the head reads a single token of each text.
-            layout: where each text's tokens lie.
-            noise: the coins of a training step.
+            layout: positions of each text's tokens.
+            noise: random numbers of a training step's dropout.
             padded: run padded batches through the stock layers.
         """
         begin = max(1, self.plan.lowest)
@@ -117,24 +112,24 @@ def make_tunable(
     frozen_dropout: bool = True,
     seed: int = 0,
 ) -> Tunable:
-    """The encoder, copied and made ready for the plan.
+    """Return a copy of the encoder, made ready for the plan.
 
     Args:
-        encoder: left as it is.
+        encoder: the pretrained encoder; not changed.
         plan: which layers train, with which method, and where the head reads.
         outputs: classes, or 1 for regression and multiple choice.
-        kind: of task.
-        head: the family's own, or a mean-pooled linear one.
-        dropout: in place of the encoder's own.
+        kind: kind of task.
+        head: the family's own head, or a mean-pooled linear one.
+        dropout: dropout probability; the encoder's own if not given.
         frozen_dropout: whether frozen layers above the lowest tuned one have dropout in training.
-        seed: of fresh weights.
+        seed: seed of fresh weights.
     """
     check_plan(plan, encoder)
-    made = choose_head(encoder, head, outputs=outputs, kind=kind, layer=plan.head, seed=seed)
+    module = choose_head(encoder, head, outputs=outputs, kind=kind, layer=plan.head, seed=seed)
     body = encoder.copy() if plan.head == encoder.depth else truncate(encoder, plan.head)
     if body.shares_layers and 0 < len(plan.layers) < plan.head:
         body = unroll(body)
-    tunable = Tunable(body, made, plan, frozen_dropout=frozen_dropout)
+    tunable = Tunable(body, module, plan, frozen_dropout=frozen_dropout)
     if dropout is not None:
         set_dropout(tunable, dropout, family=encoder.family)
     METHODS[plan.method].apply(tunable, plan.options, seed=seed)
@@ -145,7 +140,7 @@ def make_tunable(
 def choose_head(
     encoder: Encoder, choice: HeadChoice, *, outputs: int, kind: HeadKind, layer: int, seed: int
 ) -> FamilyHead | MeanHead:
-    """The family's own head for reading at a layer, or a mean-pooled linear one."""
+    """Return the family's own head for reading at a layer, or a mean-pooled linear one."""
     if choice == "family" or getattr(encoder.config, "classifier_pooling", "cls") == "mean":
         # ModernBERT can be configured so that its own head reads the mean of all tokens.
         return make_head(encoder, labels=outputs, kind=kind, layer=layer, seed=seed)
@@ -172,7 +167,7 @@ def set_dropout(module: nn.Module, probability: float, *, family: Family) -> Non
     Args:
         module: an encoder's model or a head, or both in one.
         probability: from 0 to 1.
-        family: names the probabilities that lie outside `nn.Dropout`.
+        family: the family, which names the probabilities outside `nn.Dropout`.
     """
     for part in module.modules():
         if isinstance(part, nn.Dropout):
@@ -183,15 +178,15 @@ def set_dropout(module: nn.Module, probability: float, *, family: Family) -> Non
 
 
 def as_tuned(tunable: Tunable) -> Encoder:
-    """The tuned encoder with the final norm that was tuned with it, where there is one: training moves the head's."""
+    """Return the tuned encoder with the tuned final norm, where there is one: training changes the head's copy."""
     tunable.eval()
     encoder, path = tunable.encoder, tunable.encoder.family.final_norm_path
     if path is None:
         return encoder
     head = tunable.head
     norm = getattr(head.stock.base_model, path) if isinstance(head, FamilyHead) else getattr(head, "final_norm", None)
-    found = encoder.copy()
-    own = find(found.model, path)
+    copied = encoder.copy()
+    own = find(copied.model, path)
     if own is not None and norm is not None:
         own.load_state_dict(norm.state_dict())
-    return found
+    return copied

@@ -1,4 +1,4 @@
-"""What comes out of tuning: the model in memory, and how it came about."""
+"""The result of tuning: the model in memory, and how it was tuned."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from frostline.training.model import Tunable
 
 @dataclass(frozen=True, kw_only=True)
 class Tuned:
-    """A tuned model and how it came about.
+    """A tuned model and how it was tuned.
 
     Args:
         tunable: the model, in memory.
         base: the encoder that it was tuned from.
-        plan: what was tuned.
-        recipe: how, with the learning rate that was used.
-        task: what it was tuned for, without the rows.
-        trained: what training recorded.
+        plan: the plan.
+        recipe: the recipe, with the learning rate that was used.
+        task: the task that it was tuned for.
+        trained: history, best epoch and audit.
         metrics: task metrics by split.
-        outputs: what the model says of each row, by split; logits or values.
-        notes: everything that is worth knowing, a sentence each.
-        seconds: of building caches, training and testing.
+        outputs: the model's outputs for each row, by split; logits or values.
+        notes: sentences on what a user should know.
+        seconds: durations of building caches, training and testing.
         folder: where it was saved, or None.
     """
 
@@ -46,7 +46,7 @@ class Tuned:
     folder: Path | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """The result as plain JSON values."""
+        """Return the result as plain JSON values."""
         return {
             "kind": "tuned",
             "format": FORMAT_VERSION,

@@ -1,4 +1,4 @@
-"""What trials on one encoder and one task share: tokens and frozen states, made once."""
+"""Inputs that trials on one encoder and one task share: tokens and frozen states, computed once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from frostline.training.model import Tunable
 
 
 class SharedInputs:
-    """An encoder and a task, ready for any number of plans."""
+    """An encoder and a task with their tokens and frozen states, for any number of plans."""
 
     def __init__(
         self,
@@ -34,19 +34,19 @@ class SharedInputs:
         keep: bool = True,
         progress: Progress = silent,
     ) -> None:
-        """Take down what is shared; nothing is computed before it is needed.
+        """Prepare the inputs; nothing is computed before it is needed.
 
         Args:
-            encoder: never changed.
-            task: its splits.
-            max_length: cut texts at this many tokens.
-            dtype: in which frozen states are kept.
-            keep: use the disk.
+            encoder: the pretrained encoder; never changed.
+            task: the task, with its splits.
+            max_length: number of tokens at which texts are cut.
+            dtype: number format of cached frozen states.
+            keep: cache frozen states on disk.
             progress: progress callback.
         """
         self.encoder, self.task = encoder, task
         self.max_length, self.dtype, self.keep = max_length, dtype, keep
-        self.notes: list[str] = []  # what is to be known about texts and states, a sentence each
+        self.notes: list[str] = []  # sentences on texts and states that a user should know
         self._progress = progress
         self._tokens: dict[str, tuple[Tokens, Ints | None]] = {}
         self._states: dict[tuple[str, StatesAt], FrozenStates] = {}
@@ -56,26 +56,25 @@ class SharedInputs:
         cls, encoder: Encoder, task: Task, recipe: Recipe, *, keep: bool = True, progress: Progress = silent
     ) -> SharedInputs:
         """Return the shared inputs of trials with the length limit and the cache format of a recipe."""
-        length, dtype = recipe.max_length, recipe.cache_dtype
-        return cls(encoder, task, max_length=length, dtype=dtype, keep=keep, progress=progress)
+        return cls(encoder, task, max_length=recipe.max_length, dtype=recipe.cache_dtype, keep=keep, progress=progress)
 
     def tokens(self, split: str) -> tuple[Tokens, Ints | None]:
-        """The tokens of a split's texts, and where each question's choices start."""
+        """Return the tokens of a split's texts, and where each question's choices start."""
         if split not in self._tokens:
-            found = tokenize_split(self.encoder, self.task.splits[split], max_length=self.max_length)
-            self._tokens[split] = found
-            if found[0].truncated:
-                self._note(f"{found[0].truncated:,} {split} texts were longer than the limit and cut")
+            tokens, offsets = tokenize_split(self.encoder, self.task.splits[split], max_length=self.max_length)
+            self._tokens[split] = tokens, offsets
+            if tokens.truncated:
+                self._note(f"{tokens.truncated:,} {split} texts were longer than the limit and cut")
         return self._tokens[split]
 
-    def freeze(self, wanted: Iterable[StatesAt], splits: Iterable[str]) -> None:
+    def freeze(self, layers: Iterable[StatesAt], splits: Iterable[str]) -> None:
         """Read or build the states at several layers, for each split in one pass."""
-        each = list(dict.fromkeys(wanted))
+        distinct = list(dict.fromkeys(layers))
         for split in splits:
-            missing = [at for at in each if (split, at) not in self._states]
+            missing = [at for at in distinct if (split, at) not in self._states]
             if not missing:
                 continue
-            found, notes = open_together(
+            opened, notes = open_together(
                 self.encoder,
                 self.tokens(split)[0],
                 missing,
@@ -83,32 +82,32 @@ class SharedInputs:
                 keep=self.keep,
                 progress=detailed(self._progress, split),
             )
-            self._states |= {(split, at): states for at, states in zip(missing, found, strict=True)}
+            self._states |= {(split, at): states for at, states in zip(missing, opened, strict=True)}
             for note in notes:
                 self._note(note)
 
     def examples(self, tunable: Tunable, split: str) -> Examples:
-        """The rows of a split for a plan."""
+        """Return the rows of a split for a plan."""
         tokens, offsets = self.tokens(split)
-        states, at = None, frozen_at(tunable)
+        at = frozen_at(tunable)
         if at is not None:
             self.freeze([at], [split])
-            states = self._states[split, at]
         labels = torch.tensor(self.task.splits[split].labels)
+        states = None if at is None else self._states[split, at]
         return Examples(tokens=tokens, states=states, labels=labels, offsets=offsets)
 
     def some_rows(self, count: int, *, seed: int) -> Ints:
-        """So many training rows, every class in proportion; a larger number holds those of a smaller one."""
+        """Return `count` training rows, every class in proportion; larger counts include the rows of smaller ones."""
         split = self.task.train
         ranks = row_ranks(split, f"rows {seed}", tell_copies_apart=True)
         strata = strata_of(split)
         sizes, seen = Counter(strata), Counter[int]()
-        places: list[tuple[float, bytes, int]] = []
+        quantiles: list[tuple[float, bytes, int]] = []  # of each row in its stratum, then its rank
         for row in sorted(range(len(split)), key=ranks.__getitem__):
             stratum = strata[row]
-            places.append(((seen[stratum] + 0.5) / sizes[stratum], ranks[row], row))
+            quantiles.append(((seen[stratum] + 0.5) / sizes[stratum], ranks[row], row))
             seen[stratum] += 1
-        return np.array(sorted(row for _, _, row in sorted(places)[:count]), dtype=np.int64)
+        return np.array(sorted(row for _, _, row in sorted(quantiles)[:count]), dtype=np.int64)
 
     def _note(self, note: str) -> None:
         if note not in self.notes:

@@ -10,12 +10,12 @@ from frostline.training.model import Tunable
 
 
 def is_stock(tunable: Tunable) -> bool:
-    """Whether transformers alone can load the model and computes the same."""
+    """Whether transformers alone can load the model and compute the same outputs."""
     return METHODS[tunable.plan.method].is_stock and isinstance(tunable.head, FamilyHead) and tunable.encoder.is_stock
 
 
 def why_not_stock(tunable: Tunable) -> str | None:
-    """What keeps the model from being a stock one, in a sentence, or None."""
+    """Return a sentence on why the model is not a stock one, or None if it is."""
     if is_stock(tunable):
         return None
     if not METHODS[tunable.plan.method].is_stock:
@@ -23,13 +23,13 @@ def why_not_stock(tunable: Tunable) -> str | None:
     elif not isinstance(tunable.head, FamilyHead):
         reason = f"transformers has no mean-pooled head for {tunable.encoder.family.title} configured like this one"
     else:
-        reason = "transformers cannot have the layers in this order"
-    return f"{reason}: the saved model is loaded with Frostline, and needs the encoder that it was tuned from"
+        reason = "transformers cannot load the layers in this order"
+    return f"{reason}: only Frostline can load the saved model, together with the encoder that it was tuned from"
 
 
 def check_base(tunable: Tunable, base: BaseEncoder) -> None:
-    """Refuse to save a model that could not be loaded again: no stock one, on an encoder that is in no files."""
+    """Refuse a model that could not be loaded again: not a stock one, and its encoder exists in memory only."""
     if (reason := why_not_stock(tunable)) and not base.can_be_loaded_again:
         raise OptionError(
-            f"{reason}; {base.name} is in memory only or has been changed: save it first and tune what was saved"
+            f"{reason}; {base.name} is in memory only or has been changed: save it first, then tune the saved encoder"
         )
