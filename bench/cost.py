@@ -30,7 +30,7 @@ from transformers import BertConfig, BertModel
 
 from frostline.costs.cost import Costs
 from frostline.costs.timing import calibrate
-from frostline.costs.workload import workload
+from frostline.costs.workload import make_workload
 from frostline.encoders.encoder import Encoder
 from frostline.encoders.loading import load_encoder
 from frostline.records import Plan, Recipe
@@ -138,7 +138,7 @@ def compare(size: str, task: Task, threads: int) -> list[tuple[float, float]]:
     encoder = make_encoder(size)
     tune(encoder, task, Plan(layers=(), head=1))  # what is imported late is imported now
     found = []
-    load = workload(SharedInputs(encoder, task))
+    load = make_workload(SharedInputs(encoder, task))
     costs = Costs(encoder.config, load, RECIPE)
     costs.speed = calibrate(encoder, costs)
     for name, plan in plans(encoder.depth).items():

@@ -38,7 +38,7 @@ from rows import labelled_rows
 from scipy.stats import spearmanr
 
 from frostline.costs.cost import Costs
-from frostline.costs.workload import workload
+from frostline.costs.workload import make_workload
 from frostline.encoders.loading import load_encoder
 from frostline.records import Plan, Recipe, TrialResult, TrialSpec
 from frostline.records.budget import Budget
@@ -143,7 +143,7 @@ class Case:
     def _race(self, executor: InProcess) -> None:
         started = time.process_time()
         scores = measure_for_plans(self.encoder, self.task, self.recipe)
-        costs = Costs(self.encoder.config, workload(self.shared), self.recipe)
+        costs = Costs(self.encoder.config, make_workload(self.shared), self.recipe)
         proposals, _ = bargains(propose(scores, costs, seed=self.seed)[0], Budget())
         self.shared.freeze(costs.frozen_at(one.plan for one in proposals), ["train", "validation"])
         before = time.process_time() - started

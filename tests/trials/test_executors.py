@@ -15,6 +15,7 @@ from tests.search.race_tools import save_shallow, write_rows
 from frostline.encoders.loading import load_encoder
 from frostline.errors import OptionError, UserError
 from frostline.records import EncoderRef, Plan, Recipe, TrialSpec
+from frostline.records.compute import Compute
 from frostline.tasks import load_task
 from frostline.trials import run_trial as trials
 from frostline.trials.context import Context, Materials
@@ -120,9 +121,9 @@ def test_closing_ends_every_process(materials, specs):
     assert not any(process.is_alive() for process in processes)
 
 
-def test_less_than_one_worker_is_refused(materials):
-    with pytest.raises(OptionError, match="workers 0: must be 1 or more"):
-        Processes(materials, 0)
+def test_less_than_one_worker_is_refused():
+    with pytest.raises(OptionError, match="workers 0: must be a whole number, 1 or more"):
+        Compute(workers=0)
 
 
 # One trial -----------------------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from tests.trials.test_executors import materials, trial, without_times  # noqa:
 
 from frostline.cli import invoke
 from frostline.errors import OptionError, UserError
+from frostline.records.compute import Compute
 from frostline.trials.context import Context
 from frostline.trials.executors import Here
 from frostline.trials.ray_executor import OnRay
@@ -125,9 +126,9 @@ def test_an_address_that_is_none_is_refused_before_anything_starts(materials, ad
 
 
 @pytest.mark.parametrize(("cpus", "gpus"), [(0, 0), (-1, 0), (1, -1)])
-def test_a_trial_that_may_take_nothing_is_refused(materials, cpus, gpus):  # noqa: F811
-    with pytest.raises(OptionError, match="a trial needs something to run on"):
-        OnRay(materials, cpus=cpus, gpus=gpus)
+def test_a_trial_that_may_take_nothing_is_refused(cpus, gpus):
+    with pytest.raises(OptionError, match=r"cpus_per_trial .* a trial needs something to run on"):
+        Compute(on="ray", cpus_per_trial=cpus, gpus_per_trial=gpus)
 
 
 def test_a_trial_that_fits_on_no_node_is_one_line_and_not_waited_for(materials):  # noqa: F811

@@ -153,7 +153,7 @@ def test_the_id_outlives_json():
 
 def test_a_file_that_is_no_store_is_one_line_and_stays_as_it_is(path):
     path.write_text("my thesis, " * 1000)
-    with pytest.raises(UserError, match=r"store\.sqlite: is no store of trials \(file is not a database\)") as error:
+    with pytest.raises(UserError, match=r"store\.sqlite: is not a trial database \(file is not a database\)") as error:
         Store(path)
     assert "\n" not in str(error.value)
     assert path.read_text() == "my thesis, " * 1000
@@ -161,7 +161,7 @@ def test_a_file_that_is_no_store_is_one_line_and_stays_as_it_is(path):
 
 def test_a_folder_in_the_place_of_a_store_is_one_line(path):
     path.mkdir()
-    with pytest.raises(UserError, match="is no store of trials") as error:
+    with pytest.raises(UserError, match="is not a trial database") as error:
         Store(path)
     assert "\n" not in str(error.value)
 
@@ -235,7 +235,7 @@ def test_a_store_of_the_second_format_keeps_its_trials_and_their_ids(path, for_r
 
 def test_a_migration_that_cannot_be_finished_changes_nothing(path):
     write_old_store(path, [(json.dumps(OLD_SPEC), json.dumps(OLD_RESULT)), ("{}", "{}")])
-    with pytest.raises(UserError, match="holds a trial that cannot be read"):
+    with pytest.raises(UserError, match="contains a trial that cannot be read"):
         Store(path)
     with closing(sqlite3.connect(path)) as file:
         assert file.execute("SELECT format FROM about").fetchall() == [(1,)]
@@ -387,7 +387,7 @@ def test_a_store_that_another_program_has_locked_is_one_line_that_says_so(path, 
     monkeypatch.setattr("frostline.trials.store._PATIENCE", 0.1)
     with Store(path) as store, closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(UserError, match="another program has it locked; close that") as error:
+        with pytest.raises(UserError, match="another program has locked it; close that program") as error:
             store.put(numbered(1), RESULT)
         other.execute("ROLLBACK")
         store.put(numbered(1), RESULT)
@@ -395,14 +395,14 @@ def test_a_store_that_another_program_has_locked_is_one_line_that_says_so(path, 
     write_old_store(path.with_name("old.sqlite"), [(json.dumps(OLD_SPEC), json.dumps(OLD_RESULT))])
     with closing(sqlite3.connect(path.with_name("old.sqlite"), isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
-        with pytest.raises(UserError, match="another program has it locked"):
+        with pytest.raises(UserError, match="another program has locked it"):
             Store(path.with_name("old.sqlite"))
 
 
 def test_reading_what_is_no_store_is_one_line(path):
     path.write_text("my thesis, " * 1000)
-    with pytest.raises(UserError, match=r"is no store of trials \(file is not a database\)"):
+    with pytest.raises(UserError, match=r"is not a trial database \(file is not a database\)"):
         Store(path, for_reading=True)
-    with pytest.raises(UserError, match="is no store of trials"):
+    with pytest.raises(UserError, match="is not a trial database"):
         Store(path.with_name("missing.sqlite"), for_reading=True)
     assert not path.with_name("missing.sqlite").exists()

@@ -1,4 +1,4 @@
-"""What a plan costs, before it is run and without weights: parameters, arithmetic, memory, disk, latency, seconds."""
+"""The cost of a plan, before it runs and without weights: parameters, FLOPs, memory, disk, latency, seconds."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ if TYPE_CHECKING:
     from frostline.costs.timing import Speed
     from frostline.encoders.families._family import Config
 
-_BATCHES_LOOKED_AT = 200  # of an epoch; the others are taken to be like them
+_BATCHES_SAMPLED = 200  # of an epoch; the others are assumed to be like them
 _FLOAT = 4  # bytes
-_TOKENS_PER_PASS = 4096  # of a batch where nothing is trained
-_LIBRARIES = 30_000_000  # bytes of code and tables that are read when first used
+_TOKENS_PER_PASS = 4096  # of a batch in inference
+_LIBRARIES = 30_000_000  # bytes of code and tables that are loaded on first use
 _VOCABULARY_ENTRY = 500  # bytes in a tokenizer
-_TOKEN = 16  # bytes: number and type
+_TOKEN = 16  # bytes: id and type
 
 
 class Costs:
     """The costs of plans for one encoder and one workload."""
 
     def __init__(self, config: Config, load: Workload, recipe: Recipe, *, speed: Speed | None = None) -> None:
-        """Count what all plans share.
+        """Compute what all plans share.
 
         Args:
             config: a Hugging Face configuration of a supported family.
-            load: the texts.
+            load: numbers and lengths of the texts.
             recipe: batch, epochs, head and cache dtype.
-            speed: of this machine, for estimates in seconds.
+            speed: speed of this machine, for estimates in seconds.
         """
         self.config, self.load, self.recipe, self.speed = config, load, recipe, speed
         self.encoder = weightless_encoder(config)
@@ -62,7 +62,7 @@ class Costs:
         return timed
 
     def of(self, plan: Plan, *, epochs: int | None = None) -> Cost:
-        """What the plan costs, trained for so many epochs; the recipe's if not given."""
+        """Return the cost of a plan, for a number of epochs; the recipe's if not given."""
         tunable = self._tunable(plan)
         trainable = sum(value.numel() for value in tunable.trainable().values())
         total, stock = count_kept(tunable), is_stock(tunable)
@@ -93,17 +93,17 @@ class Costs:
         return replace(cost, seconds=seconds, low=low, high=high)
 
     def _stored(self, plan: Plan, total: int) -> int:
-        """Numbers in a stock model: what a method adds and folds away at the end is not among them."""
+        """Return the parameters of the stock model, without those that a method adds and folds away at the end."""
         if METHODS[plan.method].fold is None:
             return total
         return count_kept(self._tunable(replace(plan, method="full", options={})))
 
     def frozen_at(self, plans: Iterable[Plan]) -> list[StatesAt]:
-        """The states that these plans start from, each once."""
+        """Return the states that these plans start from, each once."""
         return list(dict.fromkeys(at for plan in plans if (at := frozen_at(self._tunable(plan))) is not None))
 
     def _inference(self, plan: Plan) -> float:
-        """Operations of predicting one text of the mean length."""
+        """Return the operations of a prediction for a text of mean length."""
         mean = max(1, round(float(self.load.train.mean())))
         return self.counter.of(plan).inference.of(shape_of(np.array([mean]), is_packed=self.is_packed))
 
@@ -111,16 +111,16 @@ class Costs:
         return make_tunable(self.encoder, plan, outputs=self.load.outputs, kind=self.load.kind, head=self.recipe.head)
 
     def _epoch(self) -> tuple[Shape, Shape]:
-        """The shape of an epoch's batches, and that of the largest one."""
+        """Return the shape of an epoch's batches, and that of the largest batch."""
         size = max(1, round(self.recipe.batch * self.load.texts_per_row))
         order = order_of_rows(len(self.load.train), seed=self.recipe.seed, epoch=0)
         batches = [order[start : start + size] for start in range(0, len(order), size)]
-        looked_at = batches[:_BATCHES_LOOKED_AT]
-        each = [shape_of(self.load.train[rows], is_packed=self.is_packed) for rows in looked_at]
-        return reduce(add, each).times(len(batches) / len(looked_at)), max(each, key=lambda one: one.tokens)
+        sampled = batches[:_BATCHES_SAMPLED]
+        shapes = [shape_of(self.load.train[rows], is_packed=self.is_packed) for rows in sampled]
+        return reduce(add, shapes).times(len(batches) / len(sampled)), max(shapes, key=lambda shape: shape.tokens)
 
     def _pass(self, lengths: Ints) -> Shape:
-        """All texts in batches of similar length, as they are run without training: next to no padding."""
+        """Return the shape of all texts in batches of similar length, as in inference: next to no padding."""
         total = float(lengths.sum())
         batches = max(1.0, total / _TOKENS_PER_PASS)
         return Shape(
@@ -132,20 +132,20 @@ class Costs:
         )
 
     def _cache(self, tunable: Tunable) -> int:
-        """Bytes of all splits' frozen states."""
+        """Return the bytes of all splits' frozen states."""
         at = frozen_at(tunable)
         if at is None:
             return 0
-        lengths = (self.load.train, self.load.others)
-        kept = sum(len(each) if at.reads.is_single else int(each.sum()) for each in lengths)
-        return kept * self.encoder.width * (2 if self.recipe.cache_dtype == "float16" else 4)
+        splits = (self.load.train, self.load.others)
+        tokens = sum(len(lengths) if at.reads.is_single else int(lengths.sum()) for lengths in splits)
+        return tokens * self.encoder.width * (2 if self.recipe.cache_dtype == "float16" else 4)
 
     def _memory(self, tunable: Tunable, trainable: int, total: int, work: Work) -> int:
-        """Bytes at the moment when most is held: the encoder twice, what trains, what runs, and what is read.
+        """Return the peak memory in bytes: the encoder twice, what trains, what runs, and the inputs.
 
-        What trains has a gradient, AdamW's two moments, its start and the best so far. What runs is one layer on many
-        texts without training, or a step: all that it saves, and one layer on the way back. As freed memory is kept for
-        what comes next, it counts together with all that trains.
+        A trainable parameter has a gradient, AdamW's two moments, its start and its best value so far. What runs is one
+        layer in inference on many texts, or a step: all that it saves, and one layer of the backward pass. Freed memory
+        is reused and not returned, so that it counts in addition to all that trains.
         """
         whole = sum(value.numel() for value in self.encoder.model.parameters())
         weights = _FLOAT * (whole + total + 5 * trainable)
@@ -157,7 +157,7 @@ class Costs:
         return int(weights + runs + around + tokens + self._cache(tunable))
 
     def _largest_pass(self) -> Shape:
-        """The longest texts together, as they are run without training."""
+        """Return the shape of a batch of the longest texts in inference."""
         lengths = np.concatenate([self.load.train, self.load.others])
         longest = float(lengths.max())
         texts = min(float(len(lengths)), max(1.0, _TOKENS_PER_PASS // longest))

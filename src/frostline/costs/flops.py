@@ -1,9 +1,9 @@
-"""How much arithmetic and memory a training step takes, from the configuration alone.
+"""FLOPs and memory of a training step, from the configuration alone.
 
-The step itself runs, on a few tokens and two or three layers without pretrained weights, under a counter of
-floating-point operations. So a new family or method needs no formula of its own. Any batch and any depth follow:
-everything that a layer does grows with the tokens, with the squares of the texts' lengths, or not at all, and layers
-are alike.
+The step itself runs on a few tokens and two or three layers without pretrained weights, while a counter adds up
+floating-point operations, so that a new family or method needs no formula. Any batch and any depth follow from that:
+the cost of a layer grows with the number of tokens, with the squares of the texts' lengths, or not at all, and all
+layers above the lowest cost the same.
 """
 
 from __future__ import annotations
@@ -36,21 +36,22 @@ if TYPE_CHECKING:
 
 # (texts, length) of the batches that are counted; five, as there are five terms.
 _COUNTED = ((1, 2), (2, 2), (1, 4), (1, 8), (2, 4))
-_COUNTED_WHOLE = 4  # encoders of so few layers are not taken apart
+_COUNTED_WHOLE = 4  # encoders of up to this depth are counted as a whole
 
 Numbers = np.ndarray[Any, np.dtype[np.float64]]
+Count = Callable[[Tunable, int, int], list[float]]  # of a batch with this number of texts and this length
 
-# What was counted in this process, by encoder and head, then by plan: a study asks for the same again and again.
+# Counts of this process, by encoder and head, then by plan: a study asks for the same ones again and again.
 _COUNTED_BEFORE: dict[str, dict[str, Numbers]] = {}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Shape:
-    """What the work on batches of texts depends on; shapes of several batches add up."""
+    """The numbers that the cost of batches depends on; shapes of several batches add up."""
 
     batches: float
     texts: float
-    tokens: float  # padding included where a family cannot do without
+    tokens: float  # padding included for families that need it
     squares: float  # of the lengths, padding within attention's groups included
     longest: float  # the sum over batches of the longest length
 
@@ -58,19 +59,19 @@ class Shape:
         return Shape(**{name: getattr(self, name) + getattr(other, name) for name in self.__dataclass_fields__})
 
     def times(self, factor: float) -> Shape:
-        """The shape of so many times as many batches."""
+        """Return this shape scaled to `factor` times as many batches."""
         return Shape(**{name: getattr(self, name) * factor for name in self.__dataclass_fields__})
 
     def terms(self) -> list[float]:
-        """The numbers that a polynomial's coefficients go with."""
+        """Return the terms of the polynomials that `Amount` evaluates."""
         return [getattr(self, name) for name in self.__dataclass_fields__]
 
 
 def shape_of(lengths: Ints, *, is_packed: bool) -> Shape:
-    """The shape of one batch of texts of these lengths.
+    """Return the shape of one batch of texts of these lengths.
 
     Args:
-        lengths: tokens of each text.
+        lengths: number of tokens of each text.
         is_packed: whether the family runs without padding.
     """
     longest = int(lengths.max())
@@ -86,26 +87,26 @@ def shape_of(lengths: Ints, *, is_packed: bool) -> Shape:
 
 @dataclass(frozen=True, kw_only=True)
 class Amount:
-    """A number that depends on a batch's shape."""
+    """A number of operations or bytes that depends on the shape of a batch."""
 
     coefficients: tuple[float, ...]
 
     def of(self, shape: Shape) -> float:
-        """Its value for a shape, or for the sum of several."""
+        """Return the value for a shape, or for the sum of several."""
         return max(0.0, float(np.dot(self.coefficients, shape.terms())))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """What a plan's passes take.
+    """FLOPs and bytes of a plan's passes.
 
     Args:
         frozen: operations of computing the frozen states, once.
         forward: operations of a training step's forward pass, from the frozen states on.
         backward: operations of its backward pass.
         saved: bytes that the forward pass keeps for the backward pass.
-        one_layer: bytes of that for one layer, about as many as a layer holds while it runs, either way.
-        inference: operations of predicting, with the whole of what is kept.
+        one_layer: bytes of that for one layer, about as much as a layer holds while it runs, forward or backward.
+        inference: operations of a prediction, through all kept layers.
     """
 
     frozen: Amount
@@ -117,7 +118,7 @@ class Work:
 
 
 def weightless_encoder(config: Config) -> Encoder:
-    """An encoder of this configuration whose weights have shapes only."""
+    """Return an encoder of this configuration whose weights have shapes only."""
     from transformers import AutoModel
 
     with torch.device("meta"):
@@ -125,36 +126,35 @@ def weightless_encoder(config: Config) -> Encoder:
 
 
 class Counter:
-    """Counts the work of plans on one encoder, each kind of plan once."""
+    """Counts FLOPs and bytes of plans on one encoder, each kind of plan once."""
 
     def __init__(
         self, encoder: Encoder, *, outputs: int, kind: HeadKind = "classification", head: HeadChoice = "family"
     ) -> None:
-        """Take down what plans are counted for.
+        """Prepare to count.
 
         Args:
-            encoder: weightless.
-            outputs: of the head.
-            kind: of task.
-            head: the family's own, or a mean-pooled one.
+            encoder: an encoder without weights.
+            outputs: number of outputs of the head.
+            kind: kind of task.
+            head: the family's own head, or a mean-pooled one.
         """
         self._encoder = encoder
         self._make = partial(make_tunable, outputs=outputs, kind=kind, head=head)
         self._part = cache(self._cut)
         same = f"{encoder.config.to_json_string(use_diff=False)} {outputs} {kind} {head}"
-        self._known = _COUNTED_BEFORE.setdefault(same, {})
+        self._counts = _COUNTED_BEFORE.setdefault(same, {})
 
     def of(self, plan: Plan) -> Work:
-        """The work of a plan."""
+        """Return the FLOPs and bytes of a plan."""
         training = self._training(plan)
         embed, lowest, layer, head = self._passes().T
         added = 0 * layer
-        if not METHODS[plan.method].is_stock:  # what it adds is there when predicting, too
+        if not METHODS[plan.method].is_stock:  # added parameters also run in predictions
             added = len(plan.layers) * (self._passes(plan)[:, 2] - layer)
 
         def through(layers: int) -> Numbers:
-            found: Numbers = embed + (lowest + (layers - 1) * layer if layers else 0)
-            return found
+            return np.asarray(embed + (lowest + (layers - 1) * layer if layers else 0))
 
         return Work(
             frozen=_amount(through(plan.lowest - 1) if plan.lowest else 0 * embed),
@@ -166,59 +166,56 @@ class Counter:
         )
 
     def _training(self, plan: Plan) -> Numbers:
-        """Coefficients (terms, 3): forward and backward operations and saved bytes of a step.
+        """Return coefficients (terms, 3): forward and backward operations and saved bytes of a step.
 
-        A plan is made up of its lowest layer, those between, and the last one, of which a head may read one token.
+        A plan consists of its lowest layer, those between, and the last one, of which a head may read one token.
         """
         if self._encoder.depth <= _COUNTED_WHOLE:
             return self._steps(plan, self._encoder.depth, True)
-        count = partial(self._small, plan)
+
+        def count(layers: tuple[int, ...], head: int) -> Numbers:
+            return self._steps(replace(plan, layers=layers, head=head, because=""), head, plan.lowest <= 1)
+
         if not plan.layers or plan.head == max(1, plan.lowest):
             return count(plan.layers and (1,), 1)
         between = range(max(1, plan.lowest) + 1, plan.head)
         tuned = len(set(plan.layers) & set(between))
-        others = len(between) - tuned
-        ends = count((1, 2), 2) if plan.head in plan.layers else count((1,), 2)
+        frozen = len(between) - tuned
+        total = count((1, 2), 2) if plan.head in plan.layers else count((1,), 2)
         if tuned:
-            ends = ends + tuned * (count((1, 2, 3), 3) - count((1, 2), 2))
-        if others:
-            ends = ends + others * (count((1,), 3) - count((1,), 2))
-        return ends
-
-    def _small(self, plan: Plan, layers: tuple[int, ...], head: int) -> Numbers:
-        """The same for a plan of the same kind on one to three layers."""
-        return self._steps(replace(plan, layers=layers, head=head, because=""), head, plan.lowest <= 1)
+            total = total + tuned * (count((1, 2, 3), 3) - count((1, 2), 2))
+        if frozen:
+            total = total + frozen * (count((1,), 3) - count((1,), 2))
+        return total
 
     def _one_layer(self) -> Numbers:
-        """Coefficients (terms,): bytes that a layer saves, below one of which a head may read one token."""
+        """Return coefficients (terms,): bytes that a layer saves, below one of which a head may read one token."""
         depth = min(2, self._encoder.depth)
         both = self._steps(Plan.span(1, depth, depth), depth, True)[:, 2]
         return both if depth == 1 else both - self._steps(Plan.span(2, 2, 2), 2, True)[:, 2]
 
     def _steps(self, plan: Plan, depth: int, from_bottom: bool) -> Numbers:
-        key = f"{plan.identity()} {depth} {from_bottom}"
-        if key not in self._known:
-            tunable = self._make(self._part(depth, from_bottom), plan)
-            self._known[key] = _solved(tunable, _count_step)
-        return self._known[key]
+        return self._counted(f"{plan.identity()} {depth} {from_bottom}", plan, depth, from_bottom, _count_step)
 
     def _passes(self, like: Plan | None = None) -> Numbers:
-        """Coefficients (terms, 4): operations without training of embeddings, lowest layer, another layer, head.
+        """Return coefficients (terms, 4): inference operations of embeddings, lowest layer, another layer, head.
 
         Args:
-            like: a plan whose method all layers have; None for the encoder as it is.
+            like: a plan whose method is applied to all layers; None for the plain encoder.
         """
         depth = min(2, self._encoder.depth)
         plan = Plan(layers=(), head=depth)
         if like is not None:
             plan = replace(Plan.span(1, depth, depth), method=like.method, options=like.options)
-        key = f"pass of {plan.identity()}"
-        if key not in self._known:
-            self._known[key] = _solved(self._make(self._part(depth, True), plan), _count_pass)
-        return self._known[key]
+        return self._counted(f"pass of {plan.identity()}", plan, depth, True, _count_pass)
+
+    def _counted(self, key: str, plan: Plan, depth: int, from_bottom: bool, count: Count) -> Numbers:
+        if key not in self._counts:
+            self._counts[key] = _solve(self._make(self._part(depth, from_bottom), plan), count)
+        return self._counts[key]
 
     def _cut(self, depth: int, from_bottom: bool) -> Encoder:
-        """The lowest layers, or those above the first: that one may have more to it than the others."""
+        """Return the lowest layers, or those above the first, which may compute more than the others."""
         return truncate(self._encoder if from_bottom else skip(self._encoder, 1, 1), depth)
 
 
@@ -226,20 +223,18 @@ def _amount(coefficients: Numbers) -> Amount:
     return Amount(coefficients=tuple(coefficients.tolist()))
 
 
-def _solved(tunable: Tunable, count: Callable[[Tunable, int, int], list[float]]) -> Numbers:
-    """Coefficients (terms, columns) of what was counted for the five shapes."""
+def _solve(tunable: Tunable, count: Count) -> Numbers:
+    """Return coefficients (terms, columns) from counts on the five shapes."""
     model = tunable.to_empty(device="cpu")
     is_packed = model.encoder.family.can_pack
     shapes = [shape_of(np.full(texts, length), is_packed=is_packed).terms() for texts, length in _COUNTED]
-    with sdpa_kernel(SDPBackend.MATH):  # the others count as nothing
+    with sdpa_kernel(SDPBackend.MATH):  # torch counts no FLOPs of the others
         counted = [count(model, texts, length) for texts, length in _COUNTED]
-    solved: Numbers = np.linalg.solve(np.array(shapes), np.array(counted)).round(3)
-    return solved
+    return np.asarray(np.linalg.solve(np.array(shapes), np.array(counted)).round(3))
 
 
 def _count_step(tunable: Tunable, texts: int, length: int) -> list[float]:
-    """Forward and backward operations and saved bytes of a training step."""
-    plan = tunable.plan
+    """Return forward and backward operations and saved bytes of a training step."""
     at = frozen_at(tunable)
     is_single = at is not None and at.reads.is_single
     layout = Layout(np.full(texts, 1 if is_single else length, dtype=np.int64))
@@ -249,7 +244,7 @@ def _count_step(tunable: Tunable, texts: int, length: int) -> list[float]:
         forward, logits = _counted(lambda: tunable.logits(start, layout, noise=Noise(0, 0)))
     backward, _ = _counted(lambda: logits.sum().backward())
     tunable.zero_grad()
-    return [forward + (embedding if plan.embeddings else 0), backward, float(sum(saved.values()))]
+    return [forward + (embedding if tunable.plan.embeddings else 0), backward, float(sum(saved.values()))]
 
 
 def _start(tunable: Tunable, layout: Layout) -> Tensor:
@@ -259,7 +254,7 @@ def _start(tunable: Tunable, layout: Layout) -> Tensor:
 
 
 def _count_pass(tunable: Tunable, texts: int, length: int) -> list[float]:
-    """Operations without training: embeddings, lowest layer, another layer, head."""
+    """Return inference operations: embeddings, lowest layer, another layer, head."""
     layout = Layout(np.full(texts, length, dtype=np.int64))
     encoder = tunable.encoder
     tunable.eval()
@@ -283,12 +278,12 @@ def _embedded(encoder: Encoder, layout: Layout) -> Tensor:
 
 def _counted(action: Callable[[], Any]) -> tuple[float, Any]:
     with _Counter() as counter:
-        found = action()
-    return float(counter.total), found
+        value = action()
+    return float(counter.total), value
 
 
 class _Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Adds up the operations of everything that torch has a formula for; its own counter is many times slower."""
+    """Adds up the FLOPs that torch has formulas for; torch's own counter is many times slower."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -304,10 +299,10 @@ class _Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 @contextmanager
 def _saved_bytes(tunable: Tunable) -> Iterator[dict[int, int]]:
-    """Fills a dictionary with the sizes of what autograd keeps, each piece of memory once, weights excepted."""
+    """Yield a dictionary that fills with the sizes of what autograd saves, each storage once, without weights."""
     weights = {value.untyped_storage()._cdata for value in tunable.parameters()}
     sizes: dict[int, int] = {}
-    alive: list[Tensor] = []  # an address is used again once its tensor is gone
+    alive: list[Tensor] = []  # the address of a freed tensor would be used again
 
     def pack(value: Tensor) -> Tensor:
         storage = value.untyped_storage()

@@ -1,15 +1,14 @@
-"""How fast this machine is at what tuning does, from a few steps that are run and timed.
+"""The speed of this machine at training, from a few steps that are run and timed.
 
-A step takes a fixed time, one for every layer that runs, one for its arithmetic and one for every number that is
-updated. The four are fitted to steps of a few very different plans on the encoder itself; how far the fit is off is the
-range that estimates are given with.
+The time of a step has four parts: a fixed time, one per layer that runs, one per FLOP and one per updated parameter.
+They are fitted to steps of a few very different plans on the encoder itself; the error of the fit is the range that
+estimates are given with.
 """
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,22 +27,22 @@ if TYPE_CHECKING:
     from frostline.records.cost import Cost
 
 _STEPS = 3  # timed per plan
-_PARTS = 4  # of a step; as many or fewer plans always fit
-_FEW_RANGE = 3.0  # the factor then
-_LEAST_RANGE = 1.5  # machines are noisy: no estimate is surer than this factor
+_PARTS = 4  # of a step
+_FEW_RANGE = 3.0  # factor of the range when no more plans than parts are timed: they always fit
+_LEAST_RANGE = 1.5  # factor of the narrowest range: machines are noisy
 
 
 @dataclass(frozen=True, kw_only=True)
 class Speed:
-    """What one machine takes for the parts of a step, in seconds.
+    """The seconds that one machine takes for the parts of a step.
 
     Args:
-        step: whatever the plan.
-        layer: for each layer that runs.
-        flop: for each floating-point operation of training.
-        update: for each number that trains.
-        forward_flop: for each operation of a pass without training.
-        factor: estimates lie within this factor of what was timed.
+        step: seconds per step, whatever the plan.
+        layer: seconds per layer that runs.
+        flop: seconds per floating-point operation of training.
+        update: seconds per trainable parameter.
+        forward_flop: seconds per operation of inference.
+        factor: ratio of upper bound to estimate, and of estimate to lower bound.
     """
 
     step: float
@@ -54,13 +53,14 @@ class Speed:
     factor: float
 
     def seconds(self, costs: Costs, plan: Plan, cost: Cost, work: Work) -> tuple[float, float, float]:
-        """The least likely, expected and most likely seconds of frozen states, training and judging."""
+        """Return lower bound, estimate and upper bound in seconds of frozen states, training and evaluation."""
         layers = plan.head - max(1, plan.lowest) + 1
-        one = self.step + self.layer * layers + self.update * cost.trainable
-        training = cost.epochs * (cost.steps * one + self.flop * cost.epoch_flops)
-        frozen = cost.frozen_flops * (1 + len(costs.load.others) / len(costs.load.train))
-        judged = cost.epochs * work.forward.of(costs.epoch) * len(costs.load.others) / len(costs.load.train)
-        expected = training + self.forward_flop * (frozen + judged)
+        step = self.step + self.layer * layers + self.update * cost.trainable
+        training = cost.epochs * (cost.steps * step + self.flop * cost.epoch_flops)
+        evaluated = len(costs.load.others) / len(costs.load.train)
+        frozen = cost.frozen_flops * (1 + evaluated)
+        evaluation = cost.epochs * work.forward.of(costs.epoch) * evaluated
+        expected = training + self.forward_flop * (frozen + evaluation)
         return expected / self.factor, expected, expected * self.factor
 
 
@@ -68,9 +68,9 @@ def calibrate(encoder: Encoder, costs: Costs, *, max_memory: float | None = None
     """Time a few steps of a few plans on this machine.
 
     Args:
-        encoder: with weights, on the device that will be used.
-        costs: of its plans; batches of its texts' lengths are run, and its counter knows their arithmetic.
-        max_memory: gigabytes; plans that take more are not timed.
+        encoder: the encoder with weights, on the device that will be used.
+        costs: costs of its plans, for texts of the right lengths and their FLOPs.
+        max_memory: gigabytes; plans that need more are not timed.
     """
     depth, load, recipe = encoder.depth, costs.load, costs.recipe
     plans = [
@@ -83,38 +83,34 @@ def calibrate(encoder: Encoder, costs: Costs, *, max_memory: float | None = None
     if max_memory is not None:
         plans = [plan for plan in plans if not plan.layers or costs.of(plan).memory <= max_memory * 1e9]
     source = np.random.default_rng(recipe.seed)
-    shaped = partial(shape_of, is_packed=encoder.family.can_pack)
     size = max(1, round(recipe.batch * load.texts_per_row))
     batches = [source.choice(load.train, size=size) for _ in range(_STEPS)]
+    shapes = [shape_of(lengths, is_packed=encoder.family.can_pack) for lengths in batches]
     rows: list[list[float]] = []
-    seconds, forward = [], []
+    seconds = []
     for plan in plans:
         tunable = make_tunable(encoder, plan, outputs=load.outputs, kind=load.kind, head=recipe.head)
         if not rows:
             _time(tunable, batches[:1], recipe)  # the first step of a process is slow
-        taken = _time(tunable, batches, recipe)
+        seconds.append(_time(tunable, batches, recipe))
         trainable = sum(value.numel() for value in tunable.trainable().values())
         work = costs.counter.of(plan)
-        flops = [work.forward.of(shape) + work.backward.of(shape) for shape in map(shaped, batches)]
-        layers = depth - max(1, plan.lowest) + 1
-        rows.append([1.0, layers, float(np.median(flops)), trainable])
-        seconds.append(taken)
-        if not plan.layers:
-            counted = [work.inference.of(shape) for shape in map(shaped, batches)]
-            forward.append(_forward_rate(encoder, batches, counted))
-    found, error = _fit(np.array(rows), np.array(seconds))
+        flops = [work.forward.of(shape) + work.backward.of(shape) for shape in shapes]
+        rows.append([1.0, depth - max(1, plan.lowest) + 1, float(np.median(flops)), trainable])
+    (step, layer, flop, update), error = _fit(np.array(rows), np.array(seconds))
+    inference = costs.counter.of(plans[0]).inference
     return Speed(
-        step=found[0],
-        layer=found[1],
-        flop=found[2],
-        update=found[3],
-        forward_flop=forward[0],
+        step=step,
+        layer=layer,
+        flop=flop,
+        update=update,
+        forward_flop=_forward_rate(encoder, batches, [inference.of(shape) for shape in shapes]),
         factor=max(_LEAST_RANGE if len(plans) > _PARTS else _FEW_RANGE, 1 + 2 * error),
     )
 
 
 def _time(tunable: Tunable, batches: list[Ints], recipe: Recipe) -> float:
-    """The median seconds of a training step."""
+    """Return the median seconds of a training step."""
     optimizer = make_optimizer(tunable, recipe, 1e-9)
     taken = []
     for number, lengths in enumerate(batches):
@@ -133,7 +129,7 @@ def _time(tunable: Tunable, batches: list[Ints], recipe: Recipe) -> float:
 
 
 def _start(tunable: Tunable, layout: Layout) -> torch.Tensor:
-    """States of random texts, from where the plan starts; through the embeddings where they train."""
+    """Return random states at the plan's lowest layer; through the embeddings where they train."""
     encoder = tunable.encoder
     if not tunable.plan.embeddings:
         return torch.randn(layout.tokens, encoder.width, device=encoder.device)
@@ -144,7 +140,7 @@ def _start(tunable: Tunable, layout: Layout) -> torch.Tensor:
 
 
 def _forward_rate(encoder: Encoder, batches: list[Ints], flops: list[float]) -> float:
-    """Seconds per operation of computing frozen states, through all layers."""
+    """Return the seconds per operation of computing frozen states, through all layers."""
     rates = []
     with torch.no_grad():
         for lengths, counted in zip((batches[0], *batches), (flops[0], *flops), strict=True):
@@ -157,12 +153,11 @@ def _forward_rate(encoder: Encoder, batches: list[Ints], flops: list[float]) -> 
 
 
 def _fit(rows: np.ndarray, seconds: np.ndarray) -> tuple[list[float], float]:
-    """What each part takes, none below 0, by least squares of relative errors, and the largest of these."""
+    """Return the seconds of each part, at least 0, by least squares of relative errors, and the largest error."""
     from scipy.optimize import nnls
 
     scale = np.abs(rows).max(axis=0)
     scale[scale == 0] = 1.0
     relative = rows / scale / seconds[:, None]
-    found, _ = nnls(relative, np.ones(len(seconds)))
-    error = float(np.abs(relative @ found - 1).max())
-    return list(found / scale), error
+    parts, _ = nnls(relative, np.ones(len(seconds)))
+    return list(parts / scale), float(np.abs(relative @ parts - 1).max())

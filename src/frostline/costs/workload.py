@@ -1,4 +1,4 @@
-"""The texts that plans are tuned on, as far as costs depend on them."""
+"""The workload of tuning: numbers and lengths of texts, which costs depend on."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """The texts that a plan is to be tuned on, as far as costs depend on them.
+    """The texts that a plan is tuned on, by their lengths.
 
     Args:
-        train: tokens of each training text.
-        others: tokens of each text of the other splits.
-        outputs: classes, or 1.
-        kind: of task.
-        texts_per_row: more than one for multiple choice.
+        train: number of tokens of each training text.
+        others: number of tokens of each text of the other splits.
+        outputs: number of classes, or 1.
+        kind: kind of task.
+        texts_per_row: number of choices for multiple choice, else 1.
     """
 
     train: Ints
@@ -33,7 +33,7 @@ class Workload:
     texts_per_row: float = 1.0
 
 
-def workload(shared: SharedInputs) -> Workload:
+def make_workload(shared: SharedInputs) -> Workload:
     """Return the numbers and lengths of the training and validation texts, which costs depend on."""
     task = shared.task
     train, offsets = shared.tokens("train")

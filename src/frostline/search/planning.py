@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from frostline.costs.cost import Costs
 from frostline.costs.timing import Speed, calibrate
-from frostline.costs.workload import workload
+from frostline.costs.workload import make_workload
 from frostline.encoders.encoder import Encoder
 from frostline.progress import Progress, Step, silent
 from frostline.records import LayerScores, Recipe
@@ -49,7 +49,7 @@ class Inputs:
 
     def costs(self, shared: SharedInputs) -> Costs:
         """Return what plans cost, without this machine's speed; refuse limits that no plan can keep."""
-        costs = Costs(self.encoder.config, workload(shared), self.recipe)
+        costs = Costs(self.encoder.config, make_workload(shared), self.recipe)
         check_limits(costs, self.budget)
         return costs
 

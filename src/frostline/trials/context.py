@@ -1,4 +1,4 @@
-"""What trials are made from: encoders and tasks, loaded in every process that runs some."""
+"""Encoders and tasks of trials, loaded in every process that runs some."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from frostline.records import TrialResult, TrialSpec
 from frostline.tasks import Task
 from frostline.training.shared_inputs import SharedInputs
 
-_MOST_KEPT = 4  # kept at a time: each holds an encoder, tokens and open frozen states
+_MOST_KEPT = 4  # shared inputs in memory: each holds an encoder, tokens and open frozen states
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +25,7 @@ class TrialKind:
     """One kind of trial, beside plain tuning.
 
     Args:
-        name: the name that trials ask for it by.
+        name: the name in a trial's specification.
         run: runs a trial; a function of a module, so that other processes can import it.
         tunings: the work of a trial relative to tuning once, for time estimates.
     """
@@ -40,14 +40,14 @@ class Materials:
     """Where the encoders and tasks of trials come from; small enough to be sent to other processes.
 
     Args:
-        encoders: by revision, what `load_encoder` takes.
-        tasks: by fingerprint.
+        encoders: arguments of `load_encoder`, by revision.
+        tasks: tasks by fingerprint.
         kinds: the kinds of trials besides plain tuning.
-        folder: where trials keep their checkpoints while they run; None where nothing outlives the process.
-        kept: where models of trials are kept for later; None where they cannot be.
+        folder: folder for checkpoints of trials that run; None to write none.
+        kept: folder for models of trials that are kept for later; None to keep none.
         predictions: the splits whose predictions are recorded; the test rows are read only where they are among them.
         cache: keep frozen states on disk.
-        device: where to compute.
+        device: device to compute on.
     """
 
     encoders: Mapping[str, str | None]
@@ -62,11 +62,11 @@ class Materials:
 
 @dataclass(kw_only=True)
 class Context:
-    """The encoders and shared inputs of one process, made when a trial first needs them.
+    """The encoders and shared inputs of one process, loaded when a trial first needs them.
 
     Args:
-        materials: where they come from.
-        encoders: those that are loaded, by revision.
+        materials: sources of encoders and tasks.
+        encoders: loaded encoders by revision.
         progress: progress callback of the trial that runs.
     """
 
@@ -89,7 +89,7 @@ class Context:
         return self.materials.tasks[spec.task.fingerprint]
 
     def shared(self, spec: TrialSpec) -> SharedInputs:
-        """Return what trials on this encoder, after this surgery, and this task share."""
+        """Return the inputs that trials on this encoder, after this surgery, and this task share."""
         key = _shared_key(spec)
         if key not in self._shared:
             self._shared[key] = SharedInputs.for_recipe(
@@ -97,7 +97,7 @@ class Context:
                 self.task(spec),
                 spec.recipe,
                 keep=self.materials.cache,
-                progress=lambda step: self.progress(step),  # whoever listens at that time
+                progress=lambda step: self.progress(step),  # the callback of that time
             )
             while len(self._shared) > _MOST_KEPT:
                 self._shared.popitem(last=False)
@@ -109,7 +109,7 @@ class Context:
         self._shared[_shared_key(spec)] = shared
 
     def checkpoints(self, spec: TrialSpec) -> Path | None:
-        """Return where the trial keeps its state while it runs, so that a long one loses little when it is killed."""
+        """Return the folder for the trial's checkpoints, so that a long trial loses little when it is killed."""
         folder = self.materials.folder
         return None if folder is None else folder / "trials" / spec.id
 

@@ -1,7 +1,7 @@
-"""Where trials run: in this process, or in several on this machine. Results come back to the process that records them.
+"""Executors of trials: this process, or several on this machine. Results return to the process that records them.
 
-An executor takes trials, one whenever it has room, and gives them back with their results, in any order. What a trial
-gives depends on its specification alone, so that the results do not show which executor ran it.
+An executor takes trials, one whenever it has room, and yields them with their results, in any order. A result depends
+on the trial's specification alone, whichever executor ran it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import Any, Protocol
 
-from frostline.errors import OptionError
 from frostline.records import TrialResult, TrialSpec
 from frostline.trials.context import Context, Materials
 from frostline.trials.run_trial import failed, run_trial
@@ -30,13 +29,13 @@ class Executor(Protocol):
 
     @property
     def device(self) -> str:
-        """Where trials compute."""
+        """The device that trials compute on."""
 
     def run(self, specs: Iterable[TrialSpec], *, keep: bool = False) -> Iterator[Finished]:
         """Yield the trials with their results, each as soon as it is done; `keep` keeps their models as well."""
 
     def close(self) -> None:
-        """End what was started for it."""
+        """Stop everything that was started."""
 
 
 class Here:
@@ -53,7 +52,7 @@ class Here:
             yield spec, run_trial(self.context, spec, keep=keep)
 
     def close(self) -> None:
-        """Nothing was started."""
+        """Do nothing: nothing was started."""
 
 
 class Processes:
@@ -66,8 +65,6 @@ class Processes:
             materials: sent to every process.
             workers: the number of processes.
         """
-        if workers < 1:
-            raise OptionError(f"workers {workers}: must be 1 or more")
         self.materials, self.workers = materials, workers
         self.device = materials.device
         self._team: list[_Worker] = []
@@ -111,7 +108,7 @@ class Processes:
 
 
 class _Worker:
-    """A process that runs one trial at a time, and the line to it."""
+    """A process that runs one trial after the other, and the pipe to it."""
 
     def __init__(self, materials: Materials) -> None:
         self.materials = materials
@@ -121,18 +118,18 @@ class _Worker:
     def _start(self) -> None:
         # A fresh interpreter: a fork of one in which torch has computed hangs.
         context = multiprocessing.get_context("spawn")
-        self.line, theirs = context.Pipe()
-        self.process: SpawnProcess = context.Process(target=_serve, args=(theirs, self.materials), daemon=True)
+        self.line, other_end = context.Pipe()
+        self.process: SpawnProcess = context.Process(target=_serve, args=(other_end, self.materials), daemon=True)
         self.process.start()
-        theirs.close()
+        other_end.close()
 
     def give(self, spec: TrialSpec, *, keep: bool) -> None:
         self.spec = spec
-        with contextlib.suppress(OSError):  # where it has ended, `take` finds that out
+        with contextlib.suppress(OSError):  # if the process has ended, `take` notices
             self.line.send((spec.to_json(), keep))
 
     def take(self) -> tuple[TrialSpec, TrialResult | None]:
-        """What it was given, and the result; None where the process has ended without one."""
+        """Return the trial and its result; None where the process has ended without one."""
         assert self.spec is not None  # noqa: S101 (asked only while it works on something)
         spec, self.spec = self.spec, None
         try:
@@ -141,15 +138,12 @@ class _Worker:
             return spec, None
 
     def replace_process(self, is_last: bool) -> TrialResult | None:
-        """Start another process for the one that ended; the result where that has happened too often."""
+        """Start a new process instead of one that ended; return a failed result after the last attempt."""
         self.process.join()
-        code = self.process.exitcode
+        reason = f"its process ended {_ATTEMPTS} times, the last time with {self.process.exitcode}"
         self.line.close()
         self._start()
-        if not is_last:
-            return None
-        reason = f"its process ended {_ATTEMPTS} times, the last time with {code}"
-        return failed(reason, "lost")
+        return failed(reason, "lost") if is_last else None
 
     def stop(self) -> None:
         self.process.kill()
@@ -158,7 +152,7 @@ class _Worker:
 
 
 def _serve(line: Connection[Any, Any], materials: Materials) -> None:
-    """Run trials until there are no more, or until the process that asks for them has ended."""
+    """Run trials until the process that sends them closes the pipe or ends."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     context = Context(materials=materials)
     while True:
@@ -170,7 +164,7 @@ def _serve(line: Connection[Any, Any], materials: Materials) -> None:
 
 
 def _end_with_parent() -> None:
-    """End this process as soon as the one that started it is gone: nobody would record what it finds."""
+    """End this process as soon as its parent is gone: nobody would record its results."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()

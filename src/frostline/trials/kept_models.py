@@ -1,4 +1,4 @@
-"""Models of trials that may still be needed, on disk: what was trained, and what was recorded."""
+"""Models of trials on disk, for later use: trained weights, outputs and records."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from frostline.training.shared_inputs import SharedInputs
 _WEIGHTS, _OUTPUTS, _ABOUT = "weights.safetensors", "outputs.safetensors", "about.json"
 
 
-def keep_tuned(tuned: Tuned, place: Path) -> None:
-    """Write what was trained, whole or not at all."""
+def keep_tuned(tuned: Tuned, folder: Path) -> None:
+    """Write the trained weights, outputs and records atomically."""
     from safetensors.torch import save_file
 
-    with build_folder(place) as building:
+    with build_folder(folder) as building:
         weights = {name: value.cpu().contiguous() for name, value in weights_of(tuned.tunable).items()}
         save_file(weights, building / _WEIGHTS)
         save_file({name: value.contiguous() for name, value in tuned.outputs.items()}, building / _OUTPUTS)
@@ -41,22 +41,21 @@ def keep_tuned(tuned: Tuned, place: Path) -> None:
         (building / _ABOUT).write_text(json.dumps(about), encoding="utf-8")
 
 
-def load_kept(shared: SharedInputs, spec: TrialSpec, place: Path) -> Tuned | None:
-    """The model that was kept and what it said of the rows that it was judged on, or None where none is whole."""
+def load_kept(shared: SharedInputs, spec: TrialSpec, folder: Path) -> Tuned | None:
+    """Return the kept model with its outputs, or None where the folder is missing or damaged."""
     from safetensors.torch import load_file
 
     try:
-        about = read_json(place / _ABOUT)
-        if any(about["checksums"][name] != file_checksum(place / name) for name in (_WEIGHTS, _OUTPUTS)):
+        about = read_json(folder / _ABOUT)
+        if any(about["checksums"][name] != file_checksum(folder / name) for name in (_WEIGHTS, _OUTPUTS)):
             return None
-        weights, outputs = load_file(place / _WEIGHTS), load_file(place / _OUTPUTS)
+        weights, outputs = load_file(folder / _WEIGHTS), load_file(folder / _OUTPUTS)
         audit = AuditReport(**about["audit"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
     task = shared.task
     tunable = tunable_for(shared, spec.plan, spec.recipe)
     load_weights(tunable, weights)
-    labels = {name: torch.tensor(task.splits[name].labels) for name in outputs}
     return Tuned(
         tunable=tunable,
         base=base_of(shared.encoder),
@@ -64,7 +63,10 @@ def load_kept(shared: SharedInputs, spec: TrialSpec, place: Path) -> Tuned | Non
         recipe=replace(spec.recipe, train_rows=spec.train_rows),
         task=task,
         trained=Trained(history=tuple(about["history"]), best=about["best"], audit=audit, seconds=about["training"]),
-        metrics={name: judge(found, labels[name], task.metrics, task.kind) for name, found in outputs.items()},
+        metrics={
+            name: judge(out, torch.tensor(task.splits[name].labels), task.metrics, task.kind)
+            for name, out in outputs.items()
+        },
         outputs=outputs,
         notes=tuple(about["notes"]),
         seconds=about["seconds"],

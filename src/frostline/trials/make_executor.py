@@ -1,4 +1,4 @@
-"""The executor for what a user asks: this process, several processes, or Ray."""
+"""The executor that a user asks for: this process, several processes, or Ray."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ MakeExecutor = Callable[[Materials, Context], Executor]
 
 
 def make_executor(compute: Compute, materials: Materials, context: Context) -> Executor:
-    """Return what runs trials where the user wants them.
+    """Return the executor that a user asks for.
 
     Args:
-        compute: where.
-        materials: what trials are made from, for other processes.
+        compute: number of workers, or Ray.
+        materials: sources of encoders and tasks, for other processes.
         context: this process's encoders and tasks.
     """
     if compute.on is not None:
@@ -33,15 +33,15 @@ def make_executor(compute: Compute, materials: Materials, context: Context) -> E
 
 
 def source_of(given: Encoder | str | Path | None, loaded: Encoder) -> str | None:
-    """Return what other processes and machines load the encoder from; refuse an encoder that is in no files.
+    """Return where other processes and machines load the encoder from; refuse one that exists in memory only.
 
     Args:
-        given: what the user gave.
+        given: the user's argument.
         loaded: the encoder.
     """
     if isinstance(given, Encoder):
         if loaded.folder is None:
-            raise OptionError(f"{loaded.name}: was changed or made in memory; save it, and give the folder")
+            raise OptionError(f"{loaded.name}: was changed or made in memory; save it, then give its folder")
         return str(Path(loaded.folder).absolute())
     if given is None:
         return None

@@ -1,4 +1,4 @@
-"""Trials as Ray tasks, on this machine or on a cluster; results stream back to the one process that records them."""
+"""Trials as Ray tasks, on this machine or on a cluster; results stream back to the process that records them."""
 
 from __future__ import annotations
 
@@ -26,29 +26,25 @@ class OnRay:
         """Connect to a cluster, or start Ray on this machine.
 
         Args:
-            materials: handed to every node once; encoders are loaded there.
-            address: of the cluster's head, as Ray takes it; None starts Ray here, for this study alone.
-            cpus: of a node that a trial takes.
-            gpus: of a node that a trial takes.
+            materials: sources of encoders and tasks, sent to every node once.
+            address: address of the cluster's head; None starts Ray on this machine, for this run alone.
+            cpus: CPUs per trial.
+            gpus: GPUs per trial.
         """
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         if address is None:
-            # Else Ray takes the address that others reach this machine by, whatever it is told. Read at import.
+            # Without it Ray uses the external address of this machine, whatever the options. Read at import.
             os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
         try:
             import ray
         except ImportError:
             message = "--on ray: Ray is not installed; in a clone: pip install -c constraints.txt '.[ray]'"
             raise OptionError(message) from None
-        if cpus < 0 or gpus < 0 or cpus + gpus == 0:
-            raise OptionError(
-                f"--cpus-per-trial {cpus:g}, --gpus-per-trial {gpus:g}: a trial needs something to run on"
-            )
         if address is not None:
             _host_and_port(address)
         self.ray = ray
-        # Checkpoints would lie on whichever node a trial is on, so a trial that is lost starts over; kept models are
-        # reached only where the nodes are this machine.
+        # Checkpoints would be on the node that ran the trial, so a lost trial starts over; kept models can be read only
+        # where the node is this machine.
         self.device = "cuda" if gpus else materials.device
         self.materials = replace(
             materials, folder=None, kept=materials.kept if address is None else None, device=self.device
@@ -80,9 +76,9 @@ class OnRay:
                 give(next(fresh, None))
 
     def _room(self) -> int:
-        """Return the number of trials that the cluster can run at a time."""
-        have = self.ray.cluster_resources()  # type: ignore[no-untyped-call]
-        room = [have.get(name, 0) / each for name, each in (("CPU", self.cpus), ("GPU", self.gpus)) if each]
+        """Return the number of trials that the cluster can run at once."""
+        resources = self.ray.cluster_resources()  # type: ignore[no-untyped-call]
+        room = [resources.get(name, 0) / per for name, per in (("CPU", self.cpus), ("GPU", self.gpus)) if per]
         return max(1, int(min(room)))
 
     def close(self) -> None:
@@ -101,7 +97,7 @@ class OnRay:
             options |= {"include_dashboard": False, "_node_ip_address": "127.0.0.1", "num_cpus": os.cpu_count()}
         self._was_there = bool(self.ray.is_initialized())
         try:
-            self.ray.init(address=self.address or "local", **options)  # else it joins a cluster that is here already
+            self.ray.init(address=self.address or "local", **options)  # without "local" it joins a running cluster
         except (ConnectionError, ValueError, RuntimeError) as error:
             reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
             raise UserError(f"--on {self.address or 'ray'}: Ray cannot be reached ({reason})") from None
@@ -117,8 +113,8 @@ class OnRay:
             return
         most = {name: max((node.get(name, 0) for node in nodes), default=0) for name in ("CPU", "GPU")}
         raise UserError(
-            f"--cpus-per-trial {self.cpus:g}, --gpus-per-trial {self.gpus:g}: no node of the cluster has that; the "
-            f"largest has {most['CPU']:g} CPUs, and {most['GPU']:g} GPUs are the most on one"
+            f"--cpus-per-trial {self.cpus:g}, --gpus-per-trial {self.gpus:g}: no node of the cluster has that many; "
+            f"the most on one node are {most['CPU']:g} CPUs and {most['GPU']:g} GPUs"
         )
 
     def _result(self, done: Any) -> TrialResult:
@@ -128,7 +124,7 @@ class OnRay:
             cause = str(getattr(error, "cause", error)).strip().splitlines()[0]
             reason = f"a node could not run it: {cause}"
         except self.ray.exceptions.RayError as error:
-            # Ray's own account of a lost worker has many lines; its kind says enough.
+            # Ray's message on a lost worker has many lines; its type is enough.
             reason = f"lost {_RETRIES + 1} times on the cluster: {type(error).__name__}"
         return failed(reason, "lost")
 
@@ -141,7 +137,7 @@ def _host_and_port(address: str) -> tuple[str, int]:
 
 
 def _check_reachable(address: str) -> None:
-    """Refuse an address at which nobody listens: Ray itself would try for minutes."""
+    """Refuse an address where nothing listens: Ray itself would try for minutes."""
     try:
         socket.create_connection(_host_and_port(address), timeout=_PATIENCE).close()
     except OSError as error:
@@ -149,7 +145,7 @@ def _check_reachable(address: str) -> None:
 
 
 def _run_on_node(materials: Materials, name: str, spec: dict[str, Any], keep: bool) -> dict[str, Any]:
-    """Run a trial in a worker process, which keeps what it has loaded for the next one."""
+    """Run a trial in a worker process, which keeps loaded encoders for the next trial."""
     if name not in _CONTEXTS:
         _CONTEXTS.clear()  # another executor's
         _CONTEXTS[name] = Context(materials=materials)

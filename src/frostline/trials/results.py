@@ -1,4 +1,4 @@
-"""What is recorded of a tuned model, and the trial that it came from."""
+"""The record of a tuned model, and of the trial that it came from."""
 
 from __future__ import annotations
 
@@ -14,18 +14,12 @@ def make_spec(shared: SharedInputs, plan: Plan, recipe: Recipe, *, train_rows: i
     """Return the trial of a plan and a recipe on the encoder and task of shared inputs."""
     encoder, task = shared.encoder, shared.task
     if train_rows is not None and train_rows >= len(task.train):
-        train_rows = None  # the same trial, whichever way it is asked for
-    return TrialSpec(
-        encoder=encoder.ref,
-        task=task.ref,
-        plan=plan,
-        recipe=recipe,
-        train_rows=train_rows,
-    )
+        train_rows = None  # one identity for all rows, however they are asked for
+    return TrialSpec(encoder=encoder.ref, task=task.ref, plan=plan, recipe=recipe, train_rows=train_rows)
 
 
 def result_of(tuned: Tuned) -> TrialResult:
-    """Return what is recorded of a tuned model."""
+    """Return the record of a tuned model."""
     return TrialResult(
         status="done",
         metrics={split: dict(values) for split, values in tuned.metrics.items()},

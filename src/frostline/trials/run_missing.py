@@ -1,4 +1,4 @@
-"""From trials to a store that holds them all: only what is missing runs, and every result is recorded at once."""
+"""Run the trials that a store lacks, and record every result at once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Collection, Iterable, Iterator
 
 from frostline.errors import UserError
-from frostline.records import TrialResult, TrialSpec
+from frostline.records import TrialSpec
 from frostline.records.trial import FailureCause
 from frostline.trials.executors import Executor, Finished
 from frostline.trials.store import Store
@@ -24,13 +24,13 @@ def run_missing(
     """Yield all trials with their results, after running those that the store does not have.
 
     Args:
-        store: where results are looked up and recorded, by this process alone.
-        specs: the trials, taken one by one as an executor has room for them; the same one twice runs once.
-        executor: runs them.
-        retry: run trials again that have failed for one of these causes.
+        store: the store of results; only this process writes to it.
+        specs: the trials, taken one by one as the executor has room; duplicates run once.
+        executor: where the trials run.
+        retry: causes of failure after which a trial runs again.
         keep: keep the models of trials that run.
     """
-    known: deque[Finished] = deque()
+    stored: deque[Finished] = deque()
     seen: set[str] = set()
 
     def missing() -> Iterator[TrialSpec]:
@@ -42,24 +42,20 @@ def run_missing(
             if recorded is None or (recorded.status == "failed" and recorded.cause in retry):
                 yield spec
             else:
-                known.append((spec, recorded))
+                stored.append((spec, recorded))
 
     for spec, result in executor.run(missing(), keep=keep):
-        while known:
-            yield known.popleft()
-        _record(store, spec, result)
+        while stored:
+            yield stored.popleft()
+        if result.cause == "disk full":  # not the trial's fault, so it is not recorded
+            raise UserError("the disk is full; free some space and run the same command again, it continues")
+        store.put(spec, result)
         yield spec, result
-    yield from known
-
-
-def _record(store: Store, spec: TrialSpec, result: TrialResult) -> None:
-    if result.cause == "disk full":  # no trial's fault, and so no result of one
-        raise UserError("the disk is full; free some space and run the same command again, it continues")
-    store.put(spec, result)
+    yield from stored
 
 
 def by_shared_states(specs: Iterable[TrialSpec]) -> list[TrialSpec]:
-    """Return the trials so ordered that those that start from the same frozen states follow each other."""
+    """Return the trials in an order in which those that share frozen states are neighbours."""
 
     def key(spec: TrialSpec) -> tuple[str, str, str, int]:
         surgery = json.dumps(spec.to_json()["surgery"], sort_keys=True)

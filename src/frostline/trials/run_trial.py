@@ -1,4 +1,4 @@
-"""One trial: what runs it, and what becomes of one that fails."""
+"""Run one trial; a trial that fails has a result too."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _TIMED = 16  # texts
 
 
 def run_trial(context: Context, spec: TrialSpec, *, keep: bool = False) -> TrialResult:
-    """Return the result of a trial, run with the threads of its recipe; a failed trial is a result, too.
+    """Run a trial with the threads of its recipe and return its result, also if it fails.
 
     Args:
         context: encoders and tasks.
         spec: the trial.
-        keep: keep the model as well, where plain tuning makes one.
+        keep: keep the model too, if the trial is plain tuning.
     """
     started = time.perf_counter()
     try:
@@ -48,7 +48,7 @@ def run_trial(context: Context, spec: TrialSpec, *, keep: bool = False) -> Trial
             return failed("the disk is full", "disk full")
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
         return failed(reason, "error", traceback.format_exc())
-    # Tuning counts its own seconds; what else a kind does would seem to take no time.
+    # Tuning records its own seconds; other work of this kind of trial is added here.
     rest = time.perf_counter() - started - sum(result.seconds.values())
     return replace(result, seconds={**result.seconds, "other": round(max(0.0, rest), 3)})
 
@@ -66,7 +66,7 @@ def _kind(context: Context, spec: TrialSpec) -> TrialKind:
 
 
 def tune_for(context: Context, spec: TrialSpec, *, test: bool = True) -> Tuned:
-    """Return the model that a trial's plan and recipe give, after its surgery."""
+    """Tune the trial's model, after its surgery."""
     settings = Settings(
         test=test,
         train_rows=spec.train_rows,
@@ -80,7 +80,7 @@ def tune_for(context: Context, spec: TrialSpec, *, test: bool = True) -> Tuned:
 
 
 def model_of(context: Context, spec: TrialSpec) -> Tuned:
-    """Return the model of a trial: the one that was kept, or else trained again and kept."""
+    """Return the model of a trial: the kept one, or else trained again and kept."""
     kept = context.materials.kept
     tuned = None if kept is None else load_kept(context.shared(spec), spec, kept / spec.id)
     if tuned is None:
@@ -91,12 +91,12 @@ def model_of(context: Context, spec: TrialSpec) -> Tuned:
 
 
 def _tune(context: Context, spec: TrialSpec, *, keep: bool = False) -> TrialResult:
-    wanted, kept = context.materials.predictions, context.materials.kept
-    tuned = tune_for(context, spec, test="test" in wanted)
+    recorded, kept = context.materials.predictions, context.materials.kept
+    tuned = tune_for(context, spec, test="test" in recorded)
     if keep and kept is not None:
         keep_tuned(tuned, kept / spec.id)
     result = result_of(tuned)
-    splits = [split for split in wanted if split in result.predictions] or ["validation"]
+    splits = [split for split in recorded if split in result.predictions] or ["validation"]
     seconds = dict(result.seconds)
     if spec.options.get("timed"):
         seconds["prediction"] = _seconds_per_text(tuned, context.shared(spec).tokens(splits[0])[0])
@@ -107,12 +107,12 @@ TUNE = TrialKind(name="tune", run=_tune)
 
 
 def _is_disk_full(error: Exception) -> bool:
-    """Whether the cause is a full disk; safetensors and torch say so in words alone."""
+    """Whether the cause is a full disk, which safetensors and torch report only in their message."""
     return getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or "No space left on device" in str(error)
 
 
 def _seconds_per_text(tuned: Tuned, tokens: Tokens) -> float:
-    """Return the model's time for one text, from its tokens to the answer: the fastest of three passes over a few."""
+    """Return the model's seconds per text, from tokens to outputs: the fastest of three passes over a few texts."""
     encoder, some = tuned.tunable.encoder, tokens.take(np.arange(min(_TIMED, len(tokens))))
     layout = encoder.layout(some)
     only_head = copy.copy(tuned.tunable.eval())

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cache
 
 from frostline.costs.cost import Costs
-from frostline.costs.workload import workload
+from frostline.costs.workload import make_workload
 from frostline.encoders.encoder import Encoder
 from frostline.errors import OptionError, did_you_mean
 from frostline.plans.learning_rates import learning_rate_for, paper_rates
@@ -78,7 +78,7 @@ def _cost_table(ask: Ask, points: Sequence[Measured]) -> Table:
 
     @cache
     def costs(encoder: str, task: str) -> Costs:
-        load = workload(SharedInputs(encoders[encoder], tasks[task], max_length=ask.recipe.max_length, keep=False))
+        load = make_workload(SharedInputs(encoders[encoder], tasks[task], max_length=ask.recipe.max_length, keep=False))
         if ask.rows is not None:
             load = replace(load, train=load.train[: max(1, round(ask.rows * load.texts_per_row))])
         return Costs(encoders[encoder].config, load, ask.recipe)
