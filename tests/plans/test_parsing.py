@@ -222,14 +222,14 @@ def test_a_strategy_measures_what_it_needs_and_uses_what_is_given():
         return measured([9, 4, 1, 3, 5])
 
     encoder = tiny_encoder("bert")
-    assert str(read_plan("best-down:layers=1", encoder, measured=measure)) == "(2, 2, 4)"
+    assert str(read_plan("best-down:layers=1", encoder, measure=measure)) == "(2, 2, 4)"
     assert asked == [("variability",)]
     given = measured([9, 4, 3, 1, 5])
-    assert str(read_plan("best-down:layers=1,keep_top=no", encoder, scores=given, measured=measure)) == "(3, 3, 3)"
+    assert str(read_plan("best-down:layers=1,keep_top=no", encoder, scores=given, measure=measure)) == "(3, 3, 3)"
     assert len(asked) == 1
     with pytest.raises(OptionError, match="needs measured layer scores"):
         read_plan("best-down", encoder)
-    with pytest.raises(OptionError, match="the scores are of 12 layers, but tiny bert has 4"):
+    with pytest.raises(OptionError, match="the scores have 12 layers, but tiny bert has 4"):
         read_plan("best-down", encoder, scores=BEST_AT_7)
 
 

@@ -131,7 +131,7 @@ def _plan(
         task,
         scores=scores,
         seed=seed,
-        measured=lambda names: measure_layers(
+        measure=lambda names: measure_layers(
             encoder,
             task,
             MeasureOptions(scores=names, similarity=False, uncertainty=False, seed=seed),

@@ -1,6 +1,6 @@
-"""The learning rate and the epochs of a plan, by method, width and number of layers; and what Xie et al. searched.
+"""The learning rate and the epochs of a plan, by method, width and number of layers; and the rates of Xie et al. 2022.
 
-This is the only place that decides them: `run`, `tune` and the estimators all ask here.
+`run`, `tune` and the estimators all get their defaults from here.
 """
 
 from __future__ import annotations
@@ -9,25 +9,25 @@ from frostline.plans.methods import METHODS
 from frostline.records import Plan
 
 EPOCHS = 3
-_HEAD_ONLY_EPOCHS = 10  # times as many: a head alone learns slowly, and costs next to nothing
+_HEAD_ONLY_EPOCHS = 10  # factor: a head alone learns slowly, and costs next to nothing
 _HEAD_ONLY_RATE = 2e-3
 _USUAL_WIDTH = 768
 _FEW_LAYERS = 3  # the paper's (b, L, L) plans tune at most this many layers, its (l*+1, L, L) plans more
 
 
 def epochs_for(plan: Plan, epochs: int = EPOCHS) -> int:
-    """Return the epochs of a plan where plans that tune layers have this number."""
+    """Return the number of epochs of a plan; `epochs` is that of plans that tune layers."""
     return epochs if plan.layers else _HEAD_ONLY_EPOCHS * epochs
 
 
 def learning_rate_for(plan: Plan, width: int) -> float:
-    """Return a learning rate that plans of this kind train well with, to two digits.
+    """Return a learning rate that suits the plan, to two digits.
 
-    A method's own rate is for encoders of width 768; narrower ones take higher rates, and so do plans that train at
+    The rate of a method is for encoders of width 768; narrower ones get higher rates, and so do plans that train at
     most half of the layers.
 
     Args:
-        plan: what is tuned.
+        plan: the plan.
         width: width of the encoder's states.
     """
     if not plan.layers:
@@ -41,15 +41,15 @@ def learning_rate_for(plan: Plan, width: int) -> float:
 def paper_rates(plan: Plan, depth: int) -> tuple[float, ...]:
     """Return the learning rates that Xie et al. (2022) try for plans of this kind, by method.
 
-    Plans that end at the best layer reuse the set of plans that end at the top; what the paper has no set for gets that
-    one too.
+    Plans that end at the best layer use the rates of plans that end at the top, and so do plans that the paper does not
+    have.
 
     Args:
-        plan: what is tuned.
+        plan: the plan.
         depth: number of layers of the whole encoder.
     """
     bottom, top = (plan.layers[0], plan.layers[-1]) if plan.layers else (0, 0)
-    in_a_row = len(plan.layers) == top - bottom + 1  # what is drawn at random is none of the paper's triples
+    in_a_row = len(plan.layers) == top - bottom + 1  # layers drawn at random are not in the paper
     is_whole = in_a_row and (bottom, top) == (1, depth)
     is_lower_part = in_a_row and bottom == 1 and top == plan.head < depth
     is_upper_part = in_a_row and top == plan.head == depth and len(plan.layers) > _FEW_LAYERS

@@ -1,4 +1,4 @@
-"""Plans in words: from the command line, from a JSON file, or from a strategy."""
+"""Plans from text: written on the command line, in a JSON file, or chosen by a strategy."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ def read_plan(
     *,
     scores: LayerScores | None = None,
     seed: int = 0,
-    measured: Callable[[tuple[str, ...]], LayerScores] | None = None,
+    measure: Callable[[tuple[str, ...]], LayerScores] | None = None,
 ) -> Plan:
-    """The plan that the words stand for.
+    """Return the plan that a text describes.
 
     Args:
         text: '9,12,12', 'layers=2+5+9,head=12', 'freeze=8', a strategy such as 'top-k:k=2', or a JSON file.
-        encoder: whose layers.
-        task: to measure scores on, where a strategy needs some that are not given.
-        scores: measured before.
-        seed: of strategies that draw, and of measuring.
-        measured: how to get scores that are needed and not given; by default they are measured on the task.
+        encoder: the encoder.
+        task: the task to measure scores on, if a strategy needs some that are not given.
+        scores: scores measured before.
+        seed: seed of strategies that draw at random, and of measuring.
+        measure: function that returns the scores of these names; by default they are measured on the task.
     """
     text = text.strip()
-    if text.endswith(".json") or text.endswith("}"):
+    if text.endswith((".json", "}")):
         return _from_json(text)
     name, _, _ = text.partition(":")
     if name in STRATEGIES:
@@ -51,7 +51,7 @@ def read_plan(
         options = _options_of(text)
         needed = strategy.scores(options)
         if needed and (scores is None or not all(score in scores.scores for score in needed)):
-            scores = (measured or _measuring(encoder, task, text, seed))(needed)
+            scores = _measure(encoder, task, text, needed, seed) if measure is None else measure(needed)
         if scores is not None:
             _check_scores(scores, encoder, task, text)
         return strategy.plan(encoder.depth, scores, options, seed=seed)
@@ -59,7 +59,7 @@ def read_plan(
 
 
 def check_words(plan: Plan | str) -> None:
-    """Refuse words that stand for no plan of any encoder, before data and encoder are read."""
+    """Refuse text that describes no plan for any encoder, before data and encoder are read."""
     if isinstance(plan, Plan):
         return
     text = plan.strip()
@@ -69,19 +69,19 @@ def check_words(plan: Plan | str) -> None:
     elif name in STRATEGIES:
         STRATEGIES[name].check(_options_of(text))
     elif ":" in text:
-        STRATEGIES[name]  # refuses it, with the names that there are
+        STRATEGIES[name]  # raises, with the known names
     else:
         parse_plan(text, _DEEPEST)
 
 
 def parse_plan(text: str, depth: int) -> Plan:
-    """The plan written as '9,12,12', 'layers=2+5+9,head=12' or 'freeze=8', for an encoder of this depth."""
+    """Return the plan written as '9,12,12', 'layers=2+5+9,head=12' or 'freeze=8', for an encoder of this depth."""
     if "=" not in text:
         numbers = text.strip("() ").split(",")
         if len(numbers) != 3:
             raise OptionError(f"plan {text!r}{did_you_mean(text, STRATEGIES)}: write it {_FORMS}")
         bottom, top, head = (_number(number, text) for number in numbers)
-        return _checked(Plan.whole_or_span(bottom, top, head, depth=depth), depth)
+        return _check(Plan.whole_or_span(bottom, top, head, depth=depth), depth)
     fields = parse_options(text.split(","), where=f"plan {text!r}")
     known = ("layers", "head", "freeze", "embeddings", "method")
     for name in fields:
@@ -102,11 +102,11 @@ def parse_plan(text: str, depth: int) -> Plan:
         if fields["embeddings"] not in ("yes", "no"):
             raise OptionError(f"plan {text!r}: embeddings must be yes or no")
         embeddings = fields["embeddings"] == "yes"
-    return _checked(Plan(layers=layers, head=head, embeddings=embeddings, method=fields.get("method", "full")), depth)
+    return _check(Plan(layers=layers, head=head, embeddings=embeddings, method=fields.get("method", "full")), depth)
 
 
 def with_method(plan: Plan, text: str | None) -> Plan:
-    """The plan with another method, written as 'lora' or 'lora:rank=8,alpha=16'."""
+    """Return the plan with another method, written as 'lora' or 'lora:rank=8,alpha=16'."""
     if text is None:
         return plan
     name, _, _ = text.partition(":")
@@ -117,9 +117,9 @@ def with_method(plan: Plan, text: str | None) -> Plan:
 
 
 def _options_of(text: str) -> dict[str, str]:
-    """The options in the words of a strategy or a method, such as 'top-k:k=2'."""
-    _, _, given = text.partition(":")
-    return parse_options(given.split(",") if given else (), where=repr(text))
+    """Return the options in the text of a strategy or a method, such as 'top-k:k=2'."""
+    _, _, options = text.partition(":")
+    return parse_options(options.split(",") if options else (), where=repr(text))
 
 
 def _from_json(text: str) -> Plan:
@@ -132,32 +132,29 @@ def _from_json(text: str) -> Plan:
         raise OptionError(f'plan {text}: {error}; write a plan such as {{"layers": [11, 12], "head": 12}}') from None
 
 
-def _measuring(encoder: Encoder, task: Task | None, text: str, seed: int) -> Callable[[tuple[str, ...]], LayerScores]:
-    def measured(names: tuple[str, ...]) -> LayerScores:
-        from frostline.scoring.measurement import MeasureOptions, measure_layers
+def _measure(encoder: Encoder, task: Task | None, text: str, names: tuple[str, ...], seed: int) -> LayerScores:
+    from frostline.scoring.measurement import MeasureOptions, measure_layers
 
-        if task is None:
-            raise OptionError(f"plan {text!r}: needs measured layer scores ({', '.join(names)})")
-        options = MeasureOptions(scores=names, similarity=False, uncertainty=False, seed=seed)
-        return measure_layers(encoder, task, options)
-
-    return measured
+    if task is None:
+        raise OptionError(f"plan {text!r}: needs measured layer scores ({', '.join(names)})")
+    options = MeasureOptions(scores=names, similarity=False, uncertainty=False, seed=seed)
+    return measure_layers(encoder, task, options)
 
 
 def _check_scores(scores: LayerScores, encoder: Encoder, task: Task | None, text: str) -> None:
-    """Refuse scores that say nothing of this encoder or these rows."""
+    """Refuse scores of another encoder or of other rows."""
     if scores.depth != encoder.depth:
         raise OptionError(
-            f"plan {text!r}: the scores are of {scores.depth} layers, but {encoder.name} has {encoder.depth}"
+            f"plan {text!r}: the scores have {scores.depth} layers, but {encoder.name} has {encoder.depth}"
         )
     if task is not None and scores.task.fingerprint != task.fingerprint:
         raise OptionError(
             f"plan {text!r}: the scores were measured on other rows (of {scores.task.name}) than those of "
-            f"{task.name}; measure again with the same data and seed, or leave the scores out"
+            f"{task.name}; measure again with the same data and seed, or omit the scores"
         )
 
 
-def _checked(plan: Plan, depth: int) -> Plan:
+def _check(plan: Plan, depth: int) -> Plan:
     if plan.head > depth:
         raise OptionError(f"plan {plan}: the encoder has layers 1..{depth}")
     METHODS[plan.method]
@@ -165,7 +162,7 @@ def _checked(plan: Plan, depth: int) -> Plan:
 
 
 def _numbers(word: str, text: str) -> list[int]:
-    """'7' or '2-5' as numbers."""
+    """Return the numbers in '7' or '2-5'."""
     first, sign, last = word.partition("-")
     if not sign:
         return [_number(word, text)]

@@ -1,7 +1,7 @@
 """Methods: how the chosen layers of a plan train, one file each.
 
-A method is a function that makes parameters of a `Tunable` trainable, or adds trainable ones; the head trains whatever
-the method. Its keyword arguments are the options that a user can set, with their defaults.
+A method is a function that makes parameters of a `Tunable` trainable, or adds trainable ones; the head always trains.
+Its keyword arguments are the options that a user can set, with their defaults.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Value = int | float | str
 Apply = Callable[..., None]  # (Tunable, *, seed, options)
 Fold = Callable[["Tunable"], None]
-Validate = Callable[[Mapping[str, Any]], str | None]  # what is wrong with the options' values, in a few words
+Validate = Callable[[Mapping[str, Any]], str | None]  # returns an error message about the options, or None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,15 +30,15 @@ class Method:
     """A registered method.
 
     Args:
-        name: how it is asked for.
-        summary: what it does, in one line.
-        learning_rate: what it trains well with, if no rate is asked for.
+        name: name in the registry and on the command line.
+        summary: one line on what it does.
+        learning_rate: default rate, for encoders of width 768.
         is_stock: whether the result is a stock Hugging Face model.
-        adds_parameters: whether what trains in a layer is new, beside weights that stay frozen.
-        defaults: its options and what they are unless set.
+        adds_parameters: whether it adds parameters to layers whose own weights stay frozen.
+        defaults: its options and their default values.
         function: makes parameters trainable.
-        fold: puts what was added into the plain weights, where that is possible.
-        validate: says what is wrong with values of the right kind, or nothing.
+        fold: merges added parameters into the plain weights, where that is possible.
+        validate: returns an error message about option values of the right type, or None.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Method:
     validate: Validate | None = None
 
     def check(self, options: Mapping[str, Value]) -> dict[str, Value]:
-        """All options with their values, refusing unknown ones and values that cannot be."""
+        """Return all options with their values; refuse unknown ones and invalid values."""
         values = read_options(f"method {self.name}", self.defaults, options)
         if self.validate is not None and (reason := self.validate(values)):
             raise OptionError(f"method {self.name}: {reason}")
@@ -75,7 +75,7 @@ def method(
     fold: Fold | None = None,
     validate: Validate | None = None,
 ) -> Callable[[Apply], Apply]:
-    """Register a function of a `Tunable`, a seed and options as a method; its docstring's first line explains it."""
+    """Register a function of a `Tunable`, a seed and options as a method; its docstring's first line is its summary."""
 
     def register(function: Apply) -> Apply:
         summary, defaults = describe(function, skip=["seed"])
@@ -100,5 +100,5 @@ def method(
 
 
 def chosen_layers(tunable: Tunable) -> list[nn.Module]:
-    """The modules of the plan's layers, lowest first; one that several layers share comes once."""
+    """Return the modules of the plan's layers, lowest first; a module that several layers share comes once."""
     return list(dict.fromkeys(tunable.layer(number) for number in tunable.plan.layers))

@@ -1,4 +1,4 @@
-"""Bottleneck adapters: what the methods houlsby and pfeiffer hang into a layer."""
+"""Bottleneck adapters, which the methods houlsby and pfeiffer insert into layers."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class Adapter(nn.Module):
-    """h + up(gelu(down(h))): a narrow detour around a half of a layer.
+    """h + up(gelu(down(h))): a bottleneck after the attention or feed-forward part of a layer.
 
-    Weights start as BERT's do, normal with deviation 0.02 and cut at two deviations, biases at zero: near enough to the
-    identity for the pretrained model to work from the first step on, and not so near that no gradient reaches `down`.
+    Weights start like BERT's, normal with deviation 0.02 and cut at two deviations, biases at zero: close enough to the
+    identity for the pretrained model to work from the first step, and far enough for gradients to reach `down`.
     """
 
     def __init__(self, width: int, bottleneck: int) -> None:
@@ -31,28 +31,27 @@ class Adapter(nn.Module):
             nn.init.zeros_(linear.bias)
 
     def forward(self, states: Tensor) -> Tensor:
-        """The states, (..., width), and the detour."""
+        """Return the adapted states, (..., width)."""
         out: Tensor = states + self.up(F.gelu(self.down(states)))
         return out
 
     def after(self, module: nn.Module, inputs: object, output: Tensor) -> Tensor:
-        """As a forward hook: another module's output, adapted."""
-        out: Tensor = self(output)
-        return out
+        """Adapt another module's output, as a forward hook."""
+        return self.forward(output)
 
 
-def add_adapters(tunable: Tunable, places: tuple[str, ...], *, bottleneck: int, seed: int) -> None:
-    """Hang a fresh adapter into every chosen layer at each of the places."""
+def add_adapters(tunable: Tunable, positions: tuple[str, ...], *, bottleneck: int, seed: int) -> None:
+    """Insert a fresh adapter into every chosen layer at each of the positions."""
     family, width = tunable.encoder.family, tunable.encoder.width
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         for layer in chosen_layers(tunable):
             like = next(layer.parameters())
-            for place in places:
-                family.hang_adapter(layer, place, Adapter(width, bottleneck).to(like))
+            for position in positions:
+                family.hang_adapter(layer, position, Adapter(width, bottleneck).to(like))
 
 
 def check_bottleneck(options: Mapping[str, Any]) -> str | None:
-    """Why the bottleneck cannot be, or None."""
+    """Return an error message about the bottleneck, or None."""
     width = options["bottleneck"]
     return f"bottleneck {width}: must be 1 or more" if width < 1 else None

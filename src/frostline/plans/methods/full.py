@@ -14,9 +14,7 @@ if TYPE_CHECKING:
 def full(tunable: Tunable, *, seed: int) -> None:
     """All weights of the chosen layers train."""
     parts = tunable.encoder.parts()
-    for number in tunable.plan.layers:
-        for parameter in parts.layers[number - 1].values():
-            parameter.requires_grad_(True)
-    if tunable.plan.embeddings:
-        for parameter in parts.embeddings.values():
+    tuned = [parts.layers[number - 1] for number in tunable.plan.layers]
+    for named in (*tuned, *([parts.embeddings] if tunable.plan.embeddings else [])):
+        for parameter in named.values():
             parameter.requires_grad_(True)

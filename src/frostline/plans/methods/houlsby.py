@@ -1,4 +1,4 @@
-"""Houlsby's adapters: two small detours in each chosen layer, and its norms."""
+"""Houlsby's adapters: two bottlenecks in each chosen layer, and its norms."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 def houlsby(tunable: Tunable, *, seed: int, bottleneck: int = 256) -> None:
     """Two adapters in each chosen layer train, after attention and after the feed-forward part, and its norms.
 
-    Each adapts what its half of the layer is about to add to its input. (Houlsby et al., 2019; so used in paper 1.)
+    Each adapts the output of its part of the layer before the residual connection. (Houlsby et al. 2019; also used by
+    Xie et al. 2022.)
     """
     for layer in chosen_layers(tunable):
         for path in tunable.encoder.family.norms.values():

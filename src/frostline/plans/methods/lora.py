@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def fold_lora(tunable: Tunable) -> None:
-    """Add the low-rank changes to the plain weights and put the plain linear layers back."""
+    """Add the low-rank changes to the plain weights and restore the plain linear layers."""
     from peft.tuners.lora import LoraLayer
 
     model = tunable.model
@@ -36,8 +36,9 @@ def _check(options: Mapping[str, Any]) -> str | None:
             return f"{name} {options[name]}: must be 1 or more"
     if not 0 <= options["dropout"] < 1:
         return f"dropout {options['dropout']}: must be at least 0 and below 1"
-    # Which of them an encoder has is known only once there is one.
-    return _check_targets(options["targets"], dict.fromkeys(n for _, one in FAMILIES.items() for n in one.projections))
+    # Of any family: the encoder is not known yet.
+    projections = dict.fromkeys(name for _, family in FAMILIES.items() for name in family.projections)
+    return _check_targets(options["targets"], projections)
 
 
 def _check_targets(targets: str, projections: Iterable[str]) -> str | None:
@@ -62,7 +63,7 @@ def lora(
     """Low-rank changes to the chosen layers' projections train; at the end they are added to the plain weights.
 
     W x becomes W x + (alpha / rank) B A x. A starts random and B at zero, so that training starts from the pretrained
-    model. Where one projection makes query, key and value, naming any of them means that one. (Hu et al., 2022.)
+    model. Where one projection computes query, key and value, naming any of them means that one. (Hu et al. 2022.)
     """
     names = _module_names(tunable, targets)
     if not names:
@@ -78,7 +79,7 @@ def lora(
 
 
 def _module_names(tunable: Tunable, targets: str) -> list[str]:
-    """The targeted modules of the chosen layers, by their full names in the model, each once."""
+    """Return the full names in the model of the chosen layers' target modules, each once."""
     family = tunable.encoder.family
     projections = family.projections
     if reason := _check_targets(targets, projections):

@@ -1,4 +1,4 @@
-"""Norms and biases only: the fewest weights of a layer that already are there."""
+"""Norms and biases only: a small part of a layer's own weights."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ def norm_and_bias(tunable: Tunable, *, seed: int) -> None:
     family = tunable.encoder.family
     parts = tunable.encoder.parts()
     for number in tunable.plan.layers:
-        layer = tunable.layer(number)
-        norms = [layer.get_submodule(path) for path in family.norms.values()]
+        norms = [tunable.layer(number).get_submodule(path) for path in family.norms.values()]
         chosen = {id(parameter) for norm in norms for parameter in norm.parameters()}
         for name, parameter in parts.layers[number - 1].items():
             if id(parameter) in chosen or name.rsplit(".", 1)[-1].endswith("bias"):

@@ -1,4 +1,4 @@
-"""Pfeiffer's adapters: one small detour in each chosen layer."""
+"""Pfeiffer's adapters: one bottleneck in each chosen layer."""
 
 from __future__ import annotations
 
@@ -15,6 +15,6 @@ if TYPE_CHECKING:
 def pfeiffer(tunable: Tunable, *, seed: int, bottleneck: int = 256) -> None:
     """One adapter in each chosen layer trains, after the feed-forward part; everything else is frozen.
 
-    It adapts what the feed-forward part is about to add to its input. (Pfeiffer et al., 2021.)
+    It adapts the output of the feed-forward part before the residual connection. (Pfeiffer et al. 2021.)
     """
     add_adapters(tunable, ("output",), bottleneck=bottleneck, seed=seed)

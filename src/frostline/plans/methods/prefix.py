@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Prefix(nn.Module):
-    """Keys and values, (length, width) each, that stand before those of the tokens."""
+    """Keys and values, (length, width) each, that precede those of the tokens."""
 
     def __init__(self, length: int, width: int) -> None:
         super().__init__()
@@ -23,7 +23,7 @@ class Prefix(nn.Module):
         self.values = nn.Parameter(torch.empty(length, width).normal_(std=0.02))
 
     def forward(self) -> tuple[Tensor, Tensor]:
-        """The keys and the values."""
+        """Return the keys and the values."""
         return self.keys, self.values
 
 
@@ -36,8 +36,8 @@ def _check(options: Mapping[str, Any]) -> str | None:
 def prefix(tunable: Tunable, *, seed: int, length: int = 16) -> None:
     """A few keys and values that every token can attend to train in each chosen layer; the layer is frozen.
 
-    The vectors train directly, without a network that makes them, and start normal with deviation 0.02.
-    (Li and Liang, 2021.)
+    The vectors train directly, not through a reparameterisation network, and start normal with deviation 0.02.
+    (Li and Liang 2021.)
     """
     family, width = tunable.encoder.family, tunable.encoder.width
     with torch.random.fork_rng(devices=[]):

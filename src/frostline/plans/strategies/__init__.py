@@ -1,4 +1,4 @@
-"""Strategies: ways from the number of layers, and from measured layer scores, to a plan, one file each.
+"""Strategies: functions from the number of layers, and from measured layer scores, to a plan, one file each.
 
 A strategy is a function; its keyword arguments are the options that a user can set, with their defaults.
 """
@@ -24,16 +24,16 @@ class Strategy:
     """A registered strategy.
 
     Args:
-        name: how it is asked for.
-        summary: what it does, in one line.
-        paper: the number of the paper it is from, or what else.
-        defaults: its options and what they are unless set.
-        function: from depth, scores, seed and options to a plan.
-        proposed: the options with which it takes part in a race, for a depth; none for controls.
-        needs: layer scores that it reads besides the one that its option `score` names.
-        fallback: the score that its proposals read where a task does not have the one that `score` names, if any.
-        baseline: what a race compares its choice with, if the strategy stands for that, as in 'the last layers'.
-        joins: the round of a race in which its plans start: 'last' for what is expensive or learns late.
+        name: name in the registry and on the command line.
+        summary: one line on what it does.
+        paper: number of its paper, or another source.
+        defaults: its options and their default values.
+        function: function of depth, scores, seed and options that returns a plan.
+        proposed: function of the depth that returns the options of its proposals in a race; none for controls.
+        needs: layer scores that it reads besides the one in its option `score`.
+        fallback: score that its proposals read where a task lacks the one in `score`, if any.
+        baseline: name of the baseline that its plans are in a race, such as 'the last layers', if any.
+        joins: round of a race in which its plans start: 'last' for plans that are expensive or learn late.
     """
 
     name: str
@@ -48,20 +48,20 @@ class Strategy:
     joins: Joins = "first"
 
     def scores(self, options: Mapping[str, Any] | None = None) -> tuple[str, ...]:
-        """The layer scores that it needs with these options."""
+        """Return the layer scores that it needs with these options."""
         values = self.check(options or {})
         return (*([str(values["score"])] if "score" in values else []), *self.needs)
 
     def plan(
         self, depth: int, scores: LayerScores | None = None, options: Mapping[str, Any] | None = None, *, seed: int = 0
     ) -> Plan:
-        """The plan for an encoder of this depth.
+        """Return the plan for an encoder of this depth.
 
         Args:
             depth: number of layers.
             scores: measured layer scores, if it needs any.
-            options: values, or words as a command line gives them.
-            seed: of strategies that draw.
+            options: values, or strings from a command line.
+            seed: seed of strategies that draw at random.
         """
         values, needed = self.check(options or {}), self.scores(options)
         if needed and scores is None:
@@ -69,7 +69,7 @@ class Strategy:
         return self.function(depth, scores, seed=seed, **values)
 
     def check(self, options: Mapping[str, Any]) -> dict[str, Value]:
-        """All options with their values, refusing unknown ones and values of the wrong kind."""
+        """Return all options with their values; refuse unknown ones and values of the wrong type."""
         values = read_options(f"strategy {self.name}", self.defaults, options)
         for name, value in values.items():
             if isinstance(value, int) and value < 0:
@@ -80,17 +80,13 @@ class Strategy:
 STRATEGIES: Registry[Strategy] = Registry("strategy", package=__name__, entry_points="frostline.strategies")
 
 
-def _as_it_is(depth: int) -> Sequence[Mapping[str, Value]]:
-    return ({},)
-
-
 def up_to_three(depth: int) -> Sequence[Mapping[str, Value]]:
-    """One, two and three layers, as far as there are so many."""
+    """Propose one, two and three layers, if the encoder has more."""
     return [{"k": count} for count in (1, 2, 3) if count < depth]
 
 
 def as_control(depth: int) -> Sequence[Mapping[str, Value]]:
-    """Not at all: a control shows what choosing is worth, and nobody wants it to win."""
+    """Propose nothing: a control exists to be compared with, not to win."""
     return ()
 
 
@@ -98,22 +94,22 @@ def strategy(
     *,
     paper: str,
     name: str,
-    proposed: Proposed = _as_it_is,
+    proposed: Proposed = lambda depth: ({},),
     needs: Sequence[str] = (),
     fallback: str | None = None,
     baseline: str | None = None,
     joins: Joins = "first",
 ) -> Callable[[Callable[..., Plan]], Callable[..., Plan]]:
-    """Register a function of depth, scores, a seed and options as a strategy; its docstring's first line explains it.
+    """Register a function of depth, scores, seed and options as a strategy; its docstring's first line is its summary.
 
-    One that follows a layer score has an option `score` with the score's name as its default; `needs` names scores that
-    it reads besides. The other arguments are those of `Strategy`.
+    A strategy that reads a layer score has an option `score` with the score's name as its default; `needs` names
+    further scores. The other arguments are those of `Strategy`.
     """
 
     def register(function: Callable[..., Plan]) -> Callable[..., Plan]:
         summary, defaults = describe(function, skip=["seed"])
         if fallback is not None and "score" not in defaults:
-            raise ValueError(f"strategy {name!r} has a fallback but no option 'score' that it could stand in for")
+            raise ValueError(f"strategy {name!r} has a fallback but no option 'score' that it would replace")
         entry = Strategy(
             name=name,
             summary=summary,
@@ -133,7 +129,7 @@ def strategy(
 
 
 def best_layer(scores: LayerScores, score: str) -> int:
-    """The best layer by a score."""
+    """Return the best layer by a score."""
     best = scores[score].best
     if best is None:
         raise OptionError(f"layer score {score} is undefined at every layer, so there is no best one")
@@ -141,23 +137,21 @@ def best_layer(scores: LayerScores, score: str) -> int:
 
 
 def ranked_layers(scores: LayerScores, score: str) -> list[int]:
-    """Layers 1..L from the best to the worst, undefined ones last, the lower of two equals first."""
-    found = scores[score]
-    sign = 1 if found.better == "low" else -1
-    values = dict(enumerate(found.values))
+    """Return layers 1..L from the best to the worst, undefined ones last, the lower of two equals first."""
+    sign, values = 1 if scores[score].better == "low" else -1, scores[score].values
     return sorted(
         range(1, scores.depth + 1),
         key=lambda layer: (float("inf") if (value := values[layer]) is None else sign * value, layer),
     )
 
 
-def chosen(count: int, depth: int, name: str) -> int:
-    """A number of layers to tune, refused where there are not so many."""
+def check_layer_count(count: int, depth: int, name: str) -> int:
+    """Return the number of layers to tune; raise if the encoder has fewer."""
     if not 1 <= count <= depth:
         raise OptionError(f"strategy {name}: {count} layers to tune, but the encoder has layers 1..{depth}")
     return count
 
 
-def so_many_layers(count: int) -> str:
-    """'the layer', or 'the 3 layers'."""
+def count_layers(count: int) -> str:
+    """Return 'the layer', or 'the 3 layers'."""
     return "the layer" if count == 1 else f"the {count} layers"

@@ -1,15 +1,15 @@
-"""Down from the most specialised layer, paper 1's first strategy."""
+"""Down from the most specialised layer, the first strategy of Xie et al. 2022."""
 
 from __future__ import annotations
 
-from frostline.plans.strategies import Value, best_layer, chosen, strategy
+from frostline.plans.strategies import Value, best_layer, check_layer_count, strategy
 from frostline.records import LayerScores, Plan
 
 
 def _one_to_all(depth: int) -> list[dict[str, Value]]:
-    """One, two and three layers, and all of them from the lowest on."""
-    counts = [count for count in (1, 2, 3) if count < depth]
-    return [{"layers": count, "keep_top": keep} for count in (*counts, depth) for keep in (True, False)]
+    """Propose one, two, three and all layers."""
+    counts = sorted({min(count, depth) for count in (1, 2, 3, depth)})
+    return [{"layers": count, "keep_top": keep} for count in counts for keep in (True, False)]
 
 
 @strategy(paper="1, section 3.2", name="best-down", proposed=_one_to_all, fallback="probe.linear")
@@ -18,7 +18,7 @@ def best_down(
 ) -> Plan:
     """Tune the best layer and the ones just below it, with the layers above it frozen or dropped."""
     best = best_layer(scores, score)
-    bottom = max(1, best - chosen(layers, depth, "best-down") + 1)
-    rest = "" if best == depth else f"; what lies above it is {'kept frozen' if keep_top else 'dropped'}"
-    because = f"layer {best} is the best by {score}{rest}"
+    bottom = max(1, best - check_layer_count(layers, depth, "best-down") + 1)
+    above = "" if best == depth else f"; the layers above it are {'kept frozen' if keep_top else 'dropped'}"
+    because = f"layer {best} is the best by {score}{above}"
     return Plan.whole_or_span(bottom, best, depth if keep_top else best, depth=depth, because=because)

@@ -1,4 +1,4 @@
-"""Up from the most specialised layer, paper 1's second strategy."""
+"""Up from the most specialised layer, the second strategy of Xie et al. 2022."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from frostline.records import LayerScores, Plan
 def best_up(
     depth: int, scores: LayerScores, *, seed: int, top: int = 0, keep_top: bool = True, score: str = "variability"
 ) -> Plan:
-    """Tune the layers above the best one, up to the last or to a lower top, with what lies above frozen or dropped."""
+    """Tune the layers above the best one, up to the last or to a lower top, with those above frozen or dropped."""
     best = best_layer(scores, score)
     end = top or depth
     if end > depth:

@@ -1,4 +1,4 @@
-"""Freezing the lower layers: the view of paper 5."""
+"""Freezing the lower layers, as in Lee et al. 2019."""
 
 from __future__ import annotations
 
