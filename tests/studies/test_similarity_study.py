@@ -51,7 +51,11 @@ def task(studied):
 def bench(studied, task):
     """A bench on which nothing of the study has run."""
     encoders = {point.spec.encoder.revision: point["encoder"] for point in studied.points}  # named by their folders
-    return Context(materials=Materials(encoders=encoders, tasks={task.fingerprint: task}, cache=False))
+    return Context(
+        materials=Materials(
+            encoders=encoders, tasks={task.fingerprint: task}, kinds=STUDIES[studied.name].kinds, cache=False
+        )
+    )
 
 
 def hugging_face_states(encoder, task) -> np.ndarray:

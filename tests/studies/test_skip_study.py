@@ -118,7 +118,11 @@ def bench_of(studied, task) -> Context:
     """A bench of its own, on which nothing has run."""
     revision = studied.points[0].spec.encoder.revision
     folder = str(studied.folder.parent / "tiny")
-    return Context(materials=Materials(encoders={revision: folder}, tasks={task.fingerprint: task}, cache=False))
+    return Context(
+        materials=Materials(
+            encoders={revision: folder}, tasks={task.fingerprint: task}, kinds=STUDIES[studied.name].kinds, cache=False
+        )
+    )
 
 
 def test_a_trial_judges_the_tuned_model_after_surgery(studied, task):

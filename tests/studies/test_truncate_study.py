@@ -39,7 +39,11 @@ def bench(studied, task):
     """A bench on which nothing of the study has run."""
     revision = studied.points[0].spec.encoder.revision
     folder = str(studied.folder.parent / "tiny")
-    return Context(materials=Materials(encoders={revision: folder}, tasks={task.fingerprint: task}, cache=False))
+    return Context(
+        materials=Materials(
+            encoders={revision: folder}, tasks={task.fingerprint: task}, kinds=STUDIES[studied.name].kinds, cache=False
+        )
+    )
 
 
 @pytest.fixture(scope="module")
