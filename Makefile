@@ -16,41 +16,41 @@ STAMP := .venv/.set-up-$(shell (pwd; cat pyproject.toml constraints.txt) | cksum
 .PHONY: help setup embedded demo test test-slow test-studies test-browser docs docs-figures check format bench-measure bench-cost bench-heads bench-regret bench-report bench-skip bench-time bench-tune clean distclean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: $(STAMP) embedded ## Make .venv with the pinned versions and fetch the embedded default
+setup: $(STAMP) embedded ## Make .venv with the pinned versions and download the embedded encoder and data
 
-# In a folder of its own; one that was stopped goes on, one that was finished is run anew.
-demo: $(STAMP) embedded ## Run the main job on the embedded default
+# An interrupted demo continues; a finished one starts over.
+demo: $(STAMP) embedded ## Choose layers, tune and report on the embedded encoder and data
 	$(BIN)/frostline run --output frostline-demo $$([ -e frostline-demo/run.json ] && echo --overwrite)
 
-# Tests of one file go to one worker: what they share is made once.
-test: $(STAMP) embedded ## Run the default tests, without network
+# All tests of a file run in one worker, which makes their shared fixtures once.
+test: $(STAMP) embedded ## Run the tests, without network
 	$(BIN)/python -m pytest -m "not slow and not studies and not browser" -n $(JOBS) --dist loadfile
 
 test-slow: $(STAMP) embedded ## Run the tests that take minutes
 	$(BIN)/python -m pytest -m slow -n $(JOBS) --dist loadfile
 
-test-studies: $(STAMP) embedded ## Run every study at its quick size on the embedded default: up to an hour
+test-studies: $(STAMP) embedded ## Run every study at its quick size on the embedded encoder and data: up to an hour
 	rm -rf build/studies
 	FROSTLINE_STUDIES=build/studies $(BIN)/python -m pytest -m studies -n $(JOBS) -rP
 
-test-browser: $(STAMP) embedded ## Run the tests of reports in a real browser (fetches Playwright; needs chromium)
+test-browser: $(STAMP) embedded ## Run the tests of reports in a real browser (installs Playwright; needs chromium)
 	@command -v chromium > /dev/null || command -v chromium-browser > /dev/null || [ -n "$$FROSTLINE_CHROMIUM" ] || \
 	  { [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null && apt-get install -y -qq chromium > /dev/null; } || \
-	  { echo "make: chromium is not here: apt-get install chromium, or FROSTLINE_CHROMIUM=/path/to/chrome" >&2; exit 1; }
+	  { echo "make: chromium is missing: apt-get install chromium, or FROSTLINE_CHROMIUM=/path/to/chrome" >&2; exit 1; }
 	$(INSTALL) --quiet playwright
 	$(BIN)/python -m pytest -m browser
 
-docs: $(STAMP) ## Write the parts of the docs that are made from the code
+docs: $(STAMP) ## Write the generated parts of the docs
 	$(BIN)/python docs/generate.py
 
-docs-figures: $(STAMP) embedded ## Draw an example of each study for the docs, from those that test-studies left; runs the others
+docs-figures: $(STAMP) embedded ## Draw an example of each study for the docs; runs the studies that are missing in build/studies
 	@for name in $$($(BIN)/frostline study --list --json | $(BIN)/python -c 'import json, sys; print(*(one["name"] for one in json.load(sys.stdin)["studies"]))'); do \
 	  $(BIN)/frostline study $$name --quick --output build/studies/$$name || exit 1; done
 	$(BIN)/python docs/generate.py --figures build/studies
 
-check: $(STAMP) ## Lint, check the format, the types and the direction of imports
+check: $(STAMP) ## Lint, and check format, types and the import contract
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -60,12 +60,12 @@ format: $(STAMP) ## Format the code and fix what lint can fix
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench-measure: $(STAMP) embedded ## Time measuring against what a user would run instead (GLUE=folder of official files)
+bench-measure: $(STAMP) embedded ## Time measuring against other tools (GLUE=folder of official files)
 	$(INSTALL) --quiet --no-deps torch-cka transformer-ranker
 	$(INSTALL) --quiet torchmetrics matplotlib
 	$(BIN)/python bench/measure.py $(GLUE)
 
-bench-cost: $(STAMP) embedded ## Compare predicted costs of plans with what tuning them takes (GLUE=folder)
+bench-cost: $(STAMP) embedded ## Compare predicted with measured costs of plans (GLUE=folder)
 	$(BIN)/python bench/cost.py $(GLUE)
 
 bench-regret: $(STAMP) embedded ## Compare the race's choices with an exhaustive sweep: hours, resumable (GLUE=folder)
@@ -86,18 +86,18 @@ bench-tune: $(STAMP) embedded ## Time tuning against the Hugging Face Trainer (G
 bench-report: $(STAMP) ## Time the page of a study of 2,000 trials
 	$(BIN)/python bench/report.py
 
-clean: ## Remove what the tools leave behind
+clean: ## Remove the files that tools leave behind
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean ## Remove .venv too
 	rm -rf .venv
 
-# Checked by hash at every run (0.2 s), so that a cache that was emptied meanwhile is filled again.
+# Checked by hash at every run (0.2 s), so that an emptied cache is filled again.
 embedded: $(STAMP)
 	@$(BIN)/python -m frostline.files.demo_assets > /dev/null
 
-# Torch comes first, alone and pinned: drawn in by another package it would be the newest, with gigabytes for GPUs.
+# Torch comes first, alone and pinned: as a dependency of another package it would be the newest, with gigabytes for GPUs.
 $(STAMP):
 	@$(BIN)/python -c 'import pip' 2> /dev/null || $(MAKE) --no-print-directory .venv
 	@echo "installing the pinned versions into .venv: a few minutes the first time"
@@ -110,9 +110,9 @@ $(STAMP):
 .PHONY: .venv
 .venv:
 	@command -v $(PYTHON) > /dev/null || \
-	  { echo "make: $(PYTHON) is not here: install Python 3.11 or newer, or say PYTHON=/path/to/python" >&2; exit 1; }
+	  { echo "make: $(PYTHON) is missing: install Python 3.11 or newer, or set PYTHON=/path/to/python" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-	  { echo "make: $(PYTHON) is older than 3.11: say PYTHON=/path/to/a/newer/python" >&2; exit 1; }
+	  { echo "make: $(PYTHON) is older than 3.11: set PYTHON=/path/to/a/newer/python" >&2; exit 1; }
 	@$(PYTHON) -c 'import venv, ensurepip' 2> /dev/null || \
 	  { echo "make: $(PYTHON) cannot make virtual environments: install python3-venv or the like" >&2; exit 1; }
 	$(PYTHON) -m venv --clear .venv
