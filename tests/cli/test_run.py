@@ -242,7 +242,7 @@ def test_an_interrupted_run_says_how_to_go_on_and_the_same_command_then_finishes
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (130, "")
-    assert err == f"frostline: interrupted; the same command goes on with the run in {place}\n"
+    assert err == f"frostline: interrupted; the same command continues the run in {place}\n"
     recorded = count_trials(place / "checkpoints" / "store.sqlite")
 
     monkeypatch.setattr(planning, "propose", lambda *given, **options: proposed[0])
@@ -268,7 +268,7 @@ def test_an_interrupted_run_that_overwrites_says_that_overwriting_again_would_st
     monkeypatch.setattr(running, "measure_for_plans", interrupted)
     assert invoke(["run", rows, "--model", model, "--output", str(tmp_path / "run"), "--overwrite"]) == 130
     assert capsys.readouterr().err == (
-        f"frostline: interrupted; the same command without --overwrite goes on with the run in {tmp_path}/run\n"
+        f"frostline: interrupted; the same command without --overwrite continues the run in {tmp_path}/run\n"
     )
 
 

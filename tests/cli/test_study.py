@@ -84,7 +84,7 @@ def test_the_list_has_every_study_with_its_paper_and_question(capsys):
     [
         ({"freeze": "freze"}, "unknown study 'freze' (did you mean freeze?)"),
         ({"--seeds": "0"}, "seeds 0: must be 1 or more"),
-        ({"--tasks": ","}, "--tasks '': names no task; leave it away for the study's own"),
+        ({"--tasks": ","}, "--tasks '': names no task; omit it to use the study's default tasks"),
         ({"--rows": "0"}, "rows 0: must be 1 or more"),
         ({"--option": "step"}, "--option: 'step' is not of the form name=value"),
         ({"--option": "stepp=2"}, "unknown option 'stepp' (did you mean step?)"),
@@ -169,7 +169,7 @@ def test_a_dry_run_says_the_cost_and_starts_nothing(made, tmp_path, capsys):
     assert "1 of 1 trials to run, 2 will follow from their results: about" in said
     assert "nothing was run; the same command without --dry-run starts" in said
     assert invoke([*given, "--json"]) == 2
-    assert "--dry-run: says a line and no tables" in capsys.readouterr().err
+    assert "--dry-run prints one line, not tables" in capsys.readouterr().err
     assert invoke([*given, "--no-estimate"]) == 0
     assert "1 of 1 trials to run, 2 will follow from their results\n" in capsys.readouterr().out
 

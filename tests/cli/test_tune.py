@@ -338,3 +338,16 @@ def test_a_process_of_its_own_prints_nothing_but_json(model, weather, tmp_path):
     done = subprocess.run([*command, *flags], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["kind"] == "tuned"
+
+
+def test_a_recipe_comes_from_a_file_and_flags_override_it(tuned, weather, model, tmp_path, capsys):
+    plan, recipe = str(tuned / "plan.json"), str(tuned / "recipe.json")
+    arguments = ["tune", weather, "--model", model, "--plan", plan, "--recipe", recipe]
+    again = as_json(capsys, *arguments, "--output", str(tmp_path / "again"))
+    assert again["recipe"] == json.loads((tuned / "recipe.json").read_text())
+    assert (tmp_path / "again" / "model" / "model.safetensors").read_bytes() == (
+        tuned / "model" / "model.safetensors"
+    ).read_bytes()
+    other = as_json(capsys, *arguments, "--batch", "8")
+    assert other["recipe"] == {**again["recipe"], "batch": 8}
+    assert "No such file" in refused(capsys, *arguments[:-1], str(tmp_path / "none.json"))

@@ -1,9 +1,10 @@
-"""Flags of `frostline tune` that say how it trains."""
+"""Flags that say how layers train, and recipes from files."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,41 +13,101 @@ from frostline.cli import options
 if TYPE_CHECKING:
     from frostline.records import Recipe
 
+RecipeFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--recipe",
+        metavar="FILE",
+        help="JSON file such as a run's recipe.json; other flags override its fields.",
+        show_default="none",
+    ),
+]
+Epochs = Annotated[
+    int | None,
+    typer.Option(
+        "--epochs", help="Passes over the training rows.", show_default="3, and 30 where only the head trains"
+    ),
+]
+Batch = Annotated[int | None, typer.Option("--batch", help="Rows per step.", show_default="32")]
+Seed = Annotated[
+    int | None, typer.Option("--seed", min=0, help="Seed of everything drawn at random.", show_default="0")
+]
+
+
+def fields_of(file: Path | None, **given: Any) -> dict[str, Any]:
+    """Return the fields of a recipe that are set: those of a file, overridden by flags that are given.
+
+    Args:
+        file: the JSON file, if there is one.
+        given: flags by the name of their field; None where a flag is not given.
+    """
+    from frostline.api._arguments import to_recipe
+
+    stored = to_recipe(file)
+    known = {} if stored is None else stored.to_json()
+    return {**known, **{name: value for name, value in given.items() if value is not None}}
+
 
 @dataclass(frozen=True, kw_only=True)
 class RecipeOptions:
-    """How layers train; the fields are those of `Recipe`."""
+    """How layers train; the fields are those of `Recipe`, None where a flag is not given."""
 
-    epochs: options.Epochs = 3
-    batch: options.Batch = 32
+    recipe_file: RecipeFile = None
+    epochs: Epochs = None
+    batch: Batch = None
     learning_rate: Annotated[
-        float | None, typer.Option(help="The highest learning rate.", show_default="the method's own")
+        float | None, typer.Option(help="The highest learning rate.", show_default="what suits the plan")
     ] = None
-    schedule: Annotated[str, typer.Option(help="How the rate falls after warm-up: linear or constant.")] = "linear"
-    warmup: Annotated[float, typer.Option(help="Share of the steps over which the rate rises.")] = 0.06
-    weight_decay: Annotated[float, typer.Option(help="Of AdamW, on all but norms and biases.")] = 0.0
-    clip: Annotated[float, typer.Option(help="Longest gradient that is not shortened; 0 never shortens.")] = 1.0
-    accumulate: Annotated[int, typer.Option(help="Batches that are added up for a step.")] = 1
-    dropout: Annotated[float | None, typer.Option(help="Of layers and head.", show_default="the encoder's own")] = None
-    head: Annotated[str, typer.Option(help="The family's own head, or mean for a mean-pooled linear one.")] = "family"
-    select: Annotated[str, typer.Option(help="Keep the best evaluation on validation, or the last.")] = "best"
+    schedule: Annotated[
+        str | None, typer.Option(help="Decay of the rate after warm-up: linear or constant.", show_default="linear")
+    ] = None
+    warmup: Annotated[
+        float | None, typer.Option(help="Share of the steps over which the rate rises.", show_default="0.06")
+    ] = None
+    weight_decay: Annotated[
+        float | None, typer.Option(help="Weight decay of AdamW, on all but norms and biases.", show_default="0")
+    ] = None
+    clip: Annotated[
+        float | None, typer.Option(help="Clip gradients to this norm; 0 disables clipping.", show_default="1")
+    ] = None
+    accumulate: Annotated[int | None, typer.Option(help="Gradient accumulation steps.", show_default="1")] = None
+    dropout: Annotated[
+        float | None, typer.Option(help="Dropout of layers and head.", show_default="the encoder's own")
+    ] = None
+    head: Annotated[
+        str | None,
+        typer.Option(help="'family' for the family's own head, 'mean' for a mean-pooled one.", show_default="family"),
+    ] = None
+    select: Annotated[
+        str | None,
+        typer.Option(help="Evaluation to keep: 'best' on validation, or the 'last'.", show_default="best"),
+    ] = None
     patience: Annotated[
-        int | None, typer.Option(help="Stop after so many evaluations without improvement.", show_default="never")
+        int | None,
+        typer.Option(help="Stop after this many evaluations without improvement.", show_default="never"),
     ] = None
     evaluate_every: Annotated[
-        int | None, typer.Option(help="Steps between evaluations.", show_default="one an epoch")
+        int | None, typer.Option(help="Steps between evaluations.", show_default="one per epoch")
     ] = None
-    precision: Annotated[str, typer.Option(help="Of the forward pass: float32, bfloat16.")] = "float32"
-    cache_dtype: Annotated[str, typer.Option(help="In which frozen states are kept: float16, float32.")] = "float16"
+    precision: Annotated[
+        str | None,
+        typer.Option(help="Number format of the forward pass: float32 or bfloat16.", show_default="float32"),
+    ] = None
+    cache_dtype: Annotated[
+        str | None,
+        typer.Option(help="Number format of cached frozen states: float16 or float32.", show_default="float16"),
+    ] = None
     max_length: options.MaxLength = None
-    seed: options.Seed = 0
+    seed: Seed = None
 
-    def recipe(self, *, threads: int | None) -> Recipe:
+    def recipe(self, *, threads: int | None, epochs: int = 3) -> Recipe:
         """Return the recipe.
 
         Args:
-            threads: CPU threads.
+            threads: CPU threads, if they are given.
+            epochs: epochs where neither a flag nor the file gives them.
         """
         from frostline.records import Recipe
 
-        return Recipe(**{**asdict(self), "threads": threads})
+        flags = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "recipe_file"}
+        return Recipe(**{"epochs": epochs, **fields_of(self.recipe_file, threads=threads, **flags)})

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from frostline.cli import budgets, groups, options, screen
+from frostline.cli import budgets, groups, options, recipes, screen
 from frostline.errors import Interrupted
 
 if TYPE_CHECKING:
@@ -30,12 +30,15 @@ def command(
         float | None,
         typer.Option(
             "--margin",
-            help="Points of the metric that you are ready to give up for a cheaper plan.",
+            help="Largest acceptable loss in the metric, in points, in exchange for a cheaper plan.",
             show_default="1; none of mse",
         ),
     ] = None,
-    epochs: Annotated[int, typer.Option(help="Passes over the training rows in a complete trial.")] = 3,
-    batch: options.Batch = 32,
+    recipe_file: recipes.RecipeFile = None,
+    epochs: Annotated[
+        int | None, typer.Option(help="Passes over the training rows in a complete trial.", show_default="3")
+    ] = None,
+    batch: recipes.Batch = None,
     learning_rate: Annotated[
         float | None,
         typer.Option(
@@ -46,7 +49,7 @@ def command(
     cache: options.Cache = True,
     trials: groups.ComputeOptions,
     max_length: options.MaxLength = None,
-    seed: options.Seed = 0,
+    seed: recipes.Seed = None,
     machine: groups.MachineOptions,
     as_json: options.Json = False,
 ) -> None:
@@ -54,8 +57,8 @@ def command(
 
     Every layer is measured, plans are proposed with their costs and raced against each other and against full
     fine-tuning, and the cheapest one that is as good as the best is tested on held-out rows and saved. With no
-    arguments it does all this with a small encoder on movie-review snippets. A run that was stopped goes on when the
-    same command is given again.
+    arguments it does all this with a small encoder on movie-review snippets. An interrupted run continues
+    when the same command is given again.
     """
     budget = limits.budget(margin=margin)
     with screen.starting():
@@ -63,20 +66,14 @@ def command(
         from frostline.files import output_folder
         from frostline.records import Recipe
         from frostline.search.run import check_task
-    recipe = Recipe(
-        learning_rate=learning_rate,
-        epochs=epochs,
-        batch=batch,
-        max_length=max_length,
-        threads=machine.threads,
-        seed=seed,
-    )
+    flags = {"learning_rate": learning_rate, "epochs": epochs, "batch": batch, "max_length": max_length, "seed": seed}
+    recipe = Recipe(**recipes.fields_of(recipe_file, threads=machine.threads, **flags))
     device = machine.use()
     compute = trials.compute(device)
     output_folder.check_output(
         output, overwrite=overwrite, resume=(output / output_folder.CHECKPOINTS).is_dir() and not overwrite, is_run=True
     )
-    task = data.load_task_or_sample(seed=seed)
+    task = data.load_task_or_sample(seed=recipe.seed)
     check_task(task)
     loaded = encoder.load(device)
     with screen.stages() as progress:
@@ -95,7 +92,7 @@ def command(
             )
         except KeyboardInterrupt:
             again = "the same command without --overwrite" if overwrite else "the same command"
-            raise Interrupted(f"interrupted; {again} goes on with the run in {output}") from None
+            raise Interrupted(f"interrupted; {again} continues the run in {output}") from None
     if as_json:
         screen.print_json({**found.to_json(), "folder": str(output)})
     else:

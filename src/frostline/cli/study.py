@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from frostline.cli import groups, options, screen
+from frostline.cli import groups, options, recipes, screen
 from frostline.errors import Interrupted, OptionError, TrialsFailed
 from frostline.options import parse_options
 from frostline.progress import Progress, Step
@@ -58,13 +58,17 @@ def command(
         Path | None,
         typer.Option("--output", help="Folder for trials and tables.", show_default="frostline-study-NAME"),
     ] = None,
-    epochs: Annotated[int | None, typer.Option(help="Of every trial.", show_default="the paper's")] = None,
+    recipe_file: recipes.RecipeFile = None,
+    epochs: Annotated[int | None, typer.Option(help="Epochs per trial.", show_default="the paper's")] = None,
     learning_rate: Annotated[
-        float | None, typer.Option(help="Of every trial.", show_default="the paper's, by the encoder's width")
+        float | None,
+        typer.Option(help="Learning rate of every trial.", show_default="the paper's, by the encoder's width"),
     ] = None,
     batch: Annotated[int | None, typer.Option(help="Rows per step.", show_default="the paper's")] = None,
     max_length: options.MaxLength = None,
-    threads: Annotated[int, typer.Option(help="CPU threads of each trial; results depend on it.")] = 1,
+    threads: Annotated[
+        int | None, typer.Option(help="CPU threads of each trial; results depend on it.", show_default="1")
+    ] = None,
     trials: groups.ComputeOptions,
     device: options.Device = "cpu",
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run trials again that have failed.")] = False,
@@ -91,9 +95,9 @@ def command(
         from frostline.studies import STUDIES
     chosen = STUDIES[name]  # a name that is unknown is said before anything is loaded
     if any(not given.strip(", ") for given in tasks or []):
-        raise OptionError("--tasks '': names no task; leave it away for the study's own")
+        raise OptionError("--tasks '': names no task; omit it to use the study's default tasks")
     if dry_run and as_json:
-        raise OptionError("--dry-run: says a line and no tables; leave --json away")
+        raise OptionError("--dry-run prints one line, not tables; remove --json")
     compute = trials.compute(use_device(device))
     recipe = {
         "learning_rate": learning_rate,
@@ -109,7 +113,7 @@ def command(
         rows=rows,
         quick=quick,
         options=parse_options(option or [], where="--option"),
-        recipe={key: value for key, value in recipe.items() if value is not None},
+        recipe=recipes.fields_of(recipe_file, **recipe),
         protocol=protocol,
         margin=margin,
         columns={"text": text, "text_pair": text_pair, "label": label, "kind": kind and kind.value},

@@ -47,13 +47,13 @@ def command(
         typer.Option("--output", help="Folder for the model, its card, metrics and predictions.", show_default="none"),
     ] = None,
     overwrite: options.Overwrite = False,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with a run in that folder that was stopped.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the interrupted run in that folder.")] = False,
     rates: Annotated[
         str | None,
         typer.Option(
             help="Learning rates to try, as in 1e-5,3e-5; the best on validation is kept. 'paper' tries "
-            "the sets of the paper on variability.",
-            show_default="none but one",
+            "those of Xie et al. (2022).",
+            show_default="only the default rate",
         ),
     ] = None,
     how: recipes.RecipeOptions,
@@ -74,6 +74,7 @@ def command(
     with screen.starting():
         from frostline.api._tune import tune
         from frostline.files import output_folder
+        from frostline.plans.learning_rates import epochs_for
         from frostline.plans.parsing import check_words, with_method
         from frostline.records import Plan
     recipe = how.recipe(threads=machine.threads)
@@ -84,7 +85,7 @@ def command(
     if output is not None:
         output_folder.check_output(output, overwrite=overwrite, resume=resume)
     measured = None if scores is None else _read_scores(scores)
-    task = data.load_task(seed=recipe.seed)
+    task = data.load_task_or_sample(seed=recipe.seed)
     loaded = encoder.load(device)
     with screen.stages() as progress, _resumable(output):
         chosen = with_method(_plan(plan, loaded, task, measured, seed=recipe.seed, progress=progress), method)
@@ -92,7 +93,7 @@ def command(
             loaded,
             task,
             plan=chosen,
-            recipe=recipe,
+            recipe=how.recipe(threads=machine.threads, epochs=epochs_for(chosen)),
             rates=tried,
             output=output,
             overwrite=overwrite,
