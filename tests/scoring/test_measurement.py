@@ -138,7 +138,7 @@ def test_regression_is_refused_for_a_score_of_classes(folder):
     task = make_task(
         kind="regression", label_names=(), metrics=("spearman",), train=numbers, validation=None, test=None
     )
-    with pytest.raises(MeasureError, match="variability needs classes, and the labels are numbers to predict"):
+    with pytest.raises(MeasureError, match="variability needs classes, and the labels are numbers"):
         measure(folder, task, scores=["variability"])
 
 
@@ -340,7 +340,7 @@ def test_a_model_object_in_place_of_an_encoder_is_told():
         ({"probe.head": {"rate": 1.0}}, "score probe.head: unknown option 'rate'"),
         ({"rank": {"power": 2}}, "score rank: unknown option 'power'; known: none"),
         ({"probe.head": {"epochs": 1.5}}, "score probe.head: epochs 1.5 must be a whole number"),
-        ({"cca": {}}, "options of 'cca': it is not among the scores that are measured"),
+        ({"cca": {}}, "options of 'cca': it is not one of the measured scores"),
     ],
 )
 def test_options_of_scores_are_checked(folder, options, message):

@@ -1,4 +1,4 @@
-"""A run's folder: the model, as a stock Hugging Face folder wherever possible, its card, and what was recorded."""
+"""Write a run's folder: the model, as a stock Hugging Face folder wherever possible, its card, and the records."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -40,26 +40,26 @@ def save(
     moved: Iterable[Path] = (),
     finish: Callable[[Path], object] | None = None,
 ) -> None:
-    """Write a run's folder; what an earlier run left in it is replaced, the model as a whole.
+    """Write a run's folder; files of an earlier run are replaced, the model as a whole.
 
     Args:
-        tuned: what came out of tuning.
-        folder: made if it is not there.
-        kind: of folder, for `frostline.json`.
-        files: more that is written as JSON, by name.
-        moved: more files, which are moved there.
-        finish: called with the place where all that is written, before it is moved into the folder.
+        tuned: the result of tuning.
+        folder: the output folder; created if missing.
+        kind: kind of folder, for `frostline.json`.
+        files: further JSON files, by name.
+        moved: further files, which are moved into the folder.
+        finish: function that is called with the complete temporary folder before it is moved into place.
     """
     folder = Path(folder).absolute()
     check_base(tuned.tunable, tuned.base)
-    # Beside a new folder, and in one that is there: what lies beside it may not be writable, or on another disk.
+    # Built inside the folder if it exists: its parent may be read-only, or on another disk.
     complete = folder / output_folder.SAVING if folder.exists() else folder
     with atomic.build_folder(complete) as building:
         _fill(building, tuned, files or {}, moved, kind=kind)
         if finish is not None:
             finish(building)
     if complete != folder:
-        # From here on an interruption leaves the complete result, which says that the folder is ours.
+        # From here on an interruption leaves the complete result, whose `frostline.json` marks the folder.
         _move_into_place(complete, folder)
         shutil.rmtree(complete, ignore_errors=True)
         with contextlib.suppress(OSError):
@@ -67,7 +67,7 @@ def save(
 
 
 def _fill(building: Path, tuned: Tuned, files: Mapping[str, Any], moved: Iterable[Path], *, kind: str) -> None:
-    """Write everything that a run's folder holds."""
+    """Write all files of a run's folder."""
     save_model(tuned, building / MODEL)
     written = {
         "plan.json": tuned.plan.to_json(),
@@ -76,7 +76,13 @@ def _fill(building: Path, tuned: Tuned, files: Mapping[str, Any], moved: Iterabl
         **files,
     }
     _write_lines(building / "metrics.jsonl", tuned.trained.history)
-    _write_lines(building / "predictions.jsonl", _predictions(tuned))
+    task = tuned.task
+    predictions = (
+        row.to_json()
+        for name, outputs in tuned.outputs.items()
+        for row in predicted_rows(outputs, task.splits[name], task.kind, task.label_names, with_labels=True, name=name)
+    )
+    _write_lines(building / "predictions.jsonl", predictions)
     for path in moved:
         path.replace(building / path.name)
     output_folder.write(building, kind=kind, files=written, made_with={"seed": tuned.recipe.seed})
@@ -94,20 +100,21 @@ def save_model(tuned: Tuned, folder: Path) -> None:
         _save_own(tuned, folder)
     if tuned.tunable.encoder.tokenizer is not None:
         _fitting_tokenizer(tuned, model).save_pretrained(folder)
-    card = write_card(tuned, is_stock=is_stock(tuned.tunable))
-    (folder / "README.md").write_text(card, encoding="utf-8")
+    (folder / "README.md").write_text(write_card(tuned, is_stock=is_stock(tuned.tunable)), encoding="utf-8")
 
 
 def stock_model(tunable: Tunable, label_names: tuple[str, ...] = ()) -> Model:
-    """The family's ForSequenceClassification or ForMultipleChoice model with the tuned weights.
+    """Return the family's ForSequenceClassification or ForMultipleChoice model with the tuned weights.
 
-    Built without weights of its own, so that buffers which are computed on loading are not filled: it is there to be
-    saved.
+    It is built without weights, and buffers that are computed on loading stay empty: use it for saving only.
     """
     import transformers
 
+    fold = METHODS[tunable.plan.method].fold
+    if fold is not None:  # merge added parameters into the plain weights
+        tunable = copy.deepcopy(tunable)
+        fold(tunable)
     assert isinstance(tunable.head, FamilyHead)  # noqa: S101 (a stock model has a stock head)
-    folded = _folded(tunable)
     config = _config(tunable, label_names)
     auto = (
         transformers.AutoModelForMultipleChoice
@@ -116,29 +123,18 @@ def stock_model(tunable: Tunable, label_names: tuple[str, ...] = ()) -> Model:
     )
     with torch.device("meta"):
         stock = auto.from_config(config)
-    known = {f"{stock.base_model_prefix}.{name}": value for name, value in folded.model.state_dict().items()}
-    known |= cast(FamilyHead, folded.head).stock.state_dict()
-    wanted = stock.state_dict()
-    # The base model's own pooler goes unused where the stock class has none.
-    state = {name: _plain(value) for name, value in known.items() if name in wanted}
+    weights = {f"{stock.base_model_prefix}.{name}": value for name, value in tunable.model.state_dict().items()}
+    weights |= tunable.head.stock.state_dict()
+    names = stock.state_dict().keys()
+    # The base model's own pooler is not used where the stock class has none.
+    state = {name: _plain(value) for name, value in weights.items() if name in names}
     stock.load_state_dict(state, strict=True, assign=True)
     return stock.eval()
 
 
-def _folded(tunable: Tunable) -> Tunable:
-    """The model with what its method added put into the plain weights; a copy where there is something to do."""
-    fold = METHODS[tunable.plan.method].fold
-    if fold is None:
-        return tunable
-    new = copy.deepcopy(tunable)
-    fold(new)
-    return new
-
-
 def _config(tunable: Tunable, label_names: tuple[str, ...]) -> Config:
-    """The configuration of the cut encoder, with what the head answers."""
-    kind = tunable.head.kind
-    old = tunable.encoder.config
+    """Return the configuration of the cut encoder, with the labels of the head."""
+    kind, old = tunable.head.kind, tunable.encoder.config
     config = type(old).from_dict(old.to_dict())
     if kind == "regression":
         config.num_labels = 1
@@ -154,7 +150,7 @@ def _plain(value: Tensor) -> Tensor:
 
 
 def _save_own(tuned: Tuned, folder: Path) -> None:
-    """What trained, and how to find the rest."""
+    """Write the trained parameters, and how to find the encoder."""
     from safetensors.torch import save_file
 
     save_file({name: _plain(value) for name, value in tuned.tunable.trainable().items()}, folder / OWN_WEIGHTS)
@@ -176,7 +172,7 @@ def _max_length(tuned: Tuned) -> int:
 
 
 def _fitting_tokenizer(tuned: Tuned, model: Model) -> Any:
-    """The tokenizer, cutting texts where they were cut in training and giving only what the model takes."""
+    """Return a tokenizer that cuts texts as in training and returns only inputs of the model."""
     tokenizer = copy.deepcopy(tuned.tunable.encoder.tokenizer)
     tokenizer.model_max_length = _max_length(tuned)
     takes = set(inspect.signature(type(model).forward).parameters)
@@ -188,13 +184,6 @@ def _fitting_tokenizer(tuned: Tuned, model: Model) -> Any:
     return tokenizer
 
 
-def _predictions(tuned: Tuned) -> Iterable[dict[str, Any]]:
-    for name, outputs in tuned.outputs.items():
-        split, task = tuned.task.splits[name], tuned.task
-        for row in predicted_rows(outputs, split, task.kind, task.label_names, with_labels=True, name=name):
-            yield row.to_json()
-
-
 def _write_lines(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
     with path.open("w", encoding="utf-8") as file:
         for record in records:
@@ -202,7 +191,7 @@ def _write_lines(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
 
 
 def _move_into_place(complete: Path, folder: Path) -> None:
-    """Replace what is there by what was built; `frostline.json`, which says that a result is there, comes last."""
+    """Move the built files into the folder; `frostline.json`, which marks a complete result, comes last."""
     if (folder / MODEL).exists():
         (folder / MODEL).rename(complete / "replaced")
     (complete / MODEL).rename(folder / MODEL)

@@ -63,7 +63,7 @@ class Examples:
         Several heads give (rows, outputs, heads).
         """
         texts = self.texts_of(rows)
-        # Longest first: texts of one attention group then lie side by side. A batch has no order of its own.
+        # Longest first, so that texts of one attention group are neighbours; the order of a batch does not matter.
         order = np.argsort(-self.tokens.lengths[texts], kind="stable")
         states, layout = self._start(tunable, texts[order])
         logits = tunable.logits(states, layout, noise=noise, padded=padded)
@@ -72,8 +72,7 @@ class Examples:
 
     def _start(self, tunable: Tunable, texts: Ints) -> tuple[Tensor, Layout]:
         if self.states is not None:
-            layout = Layout(self.states.lengths[texts], device=tunable.encoder.device)
-            return self.states.rows(texts), layout
+            return self.states.rows(texts), Layout(self.states.lengths[texts], device=tunable.encoder.device)
         batch = self.tokens.take(texts)
         layout = tunable.encoder.layout(batch)
         return tunable.start(batch, layout), layout

@@ -57,6 +57,12 @@ class Tunable(nn.Module):
         """Return the trainable parameters by name."""
         return {name: parameter for name, parameter in self.named_parameters() if parameter.requires_grad}
 
+    def planned(self) -> list[nn.Parameter]:
+        """Return the parameters of the plan's layers, and of the embeddings if the plan tunes them."""
+        parts = self.encoder.parts()
+        groups = [parts.layers[number - 1] for number in self.plan.layers]
+        return [value for named in (*groups, *[parts.embeddings] * self.plan.embeddings) for value in named.values()]
+
     def train(self, mode: bool = True) -> Tunable:
         """Set training mode for the layers that gradients pass through; below them dropout is always off."""
         super().train(False)
@@ -76,8 +82,7 @@ class Tunable(nn.Module):
 
     def start(self, tokens: Tokens, layout: Layout) -> Tensor:
         """Return the states that training starts from, (tokens, width): below the lowest tuned layer, or state 0."""
-        states = self.encoder.embed(tokens, layout)
-        return self.encoder.run(states, layout, 1, max(0, self.plan.lowest - 1))
+        return self.encoder.run(self.encoder.embed(tokens, layout), layout, 1, max(0, self.plan.lowest - 1))
 
     def logits(self, states: Tensor, layout: Layout, *, noise: Noise | None = None, padded: bool = False) -> Tensor:
         """Return (texts, outputs) from the states that training starts from; one number per text for multiple choice.

@@ -1,4 +1,4 @@
-"""Similarity with the labels: CKA between a layer's states and the labels themselves."""
+"""Similarity with the labels: CKA between a layer's states and the labels."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from frostline.states.moments import ClassMoments
 def _from_moments(moments: ClassMoments) -> Tensor:
     centred = moments.centred()
     counts, count = centred.counts.double(), centred.count
-    share = counts / count
-    labels = torch.eye(len(counts), dtype=torch.float64) - share  # each class's centred row
+    labels = torch.eye(len(counts), dtype=torch.float64) - counts / count  # each class's centred row
     lengths = labels.square().sum(1)
     total = torch.einsum("lcdd->l", centred.seconds)
     cross = centred.sums.transpose(1, 2) @ labels  # X'Y of the centred states
@@ -48,7 +47,7 @@ def label_similarity(evidence: Evidence, *, uncertainty: bool = True) -> Estimat
 
 
 def label_columns(labels: Tensor, *, has_classes: bool) -> Tensor:
-    """Labels as numbers to compare with states: one column per class, or one column of values."""
+    """Return the labels as numbers to compare with states: one column per class, or one column of values."""
     if not has_classes:
         return labels.double()[:, None]
     return torch.nn.functional.one_hot(torch.unique(labels, return_inverse=True)[1]).double()
