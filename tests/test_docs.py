@@ -1,8 +1,9 @@
-"""What the README and the docs promise is what the registries hold."""
+"""The tables, flags, commands and links of the README and the docs agree with the code."""
 
 from __future__ import annotations
 
 import re
+import shlex
 from dataclasses import replace
 from pathlib import Path
 
@@ -37,10 +38,10 @@ def test_a_plug_in_that_is_missing_on_a_page_is_put_there(monkeypatch):
 
 def test_only_what_is_marked_is_replaced():
     page = "before\n<!-- generated: families -->\nold\n<!-- end -->\nbetween\n<!-- end -->\nafter\n"
-    found = generate.filled(page)
-    assert found.startswith("before\n<!-- generated: families -->\n\n| encoder family | for example |\n|---|---|\n")
-    assert found.endswith("|\n\n<!-- end -->\nbetween\n<!-- end -->\nafter\n") and "old" not in found
-    assert generate.filled(found) == found
+    written = generate.filled(page)
+    assert written.startswith("before\n<!-- generated: families -->\n\n| encoder family | for example |\n|---|---|\n")
+    assert written.endswith("|\n\n<!-- end -->\nbetween\n<!-- end -->\nafter\n") and "old" not in written
+    assert generate.filled(written) == written
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -55,6 +56,14 @@ def test_every_flag_that_a_page_names_exists(page):
     ours = "\n".join(line for line in page.read_text().splitlines() if not line.startswith("$ ray "))
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", ours))
     assert named <= known
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_command_on_a_page_exists_and_has_the_flags_that_it_is_given(page):
+    for line in re.findall(r"^\$ (?:\.venv/bin/)?frostline (.*)$", page.read_text(), re.MULTILINE):
+        name, *words = shlex.split(line, comments=True)
+        assert name in command_names(), line
+        assert {word for word in words if word.startswith("--")} <= set(flags_of(name)), line
 
 
 def test_every_study_has_an_example_with_what_it_took():
