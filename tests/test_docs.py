@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,7 @@ from docs import generate
 from tests.cli.commands import command_names, flags_of
 
 from frostline.plans.strategies import STRATEGIES
+from frostline.records import Plan, Recipe
 from frostline.studies import STUDIES
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -64,6 +65,12 @@ def test_every_command_on_a_page_exists_and_has_the_flags_that_it_is_given(page)
         name, *words = shlex.split(line, comments=True)
         assert name in command_names(), line
         assert {word for word in words if word.startswith("--")} <= set(flags_of(name)), line
+
+
+@pytest.mark.parametrize(("file", "record"), [("plan.json", Plan), ("recipe.json", Recipe)])
+def test_the_page_on_files_lists_the_fields_of_a_record(file, record):
+    rows = re.findall(rf"^\| `{file}` \| (`.*`) \|$", (ROOT / "docs" / "files.md").read_text(), re.MULTILINE)
+    assert [re.findall(r"`(\w+)`", row) for row in rows] == [[field.name for field in fields(record)]]
 
 
 def test_every_study_has_an_example_with_what_it_took():
