@@ -1,7 +1,7 @@
-"""Writes the tables of the README and the docs from the registries, so that they cannot go stale.
+"""Write the tables of the README and the docs from the registries, so that they cannot go stale.
 
-python docs/generate.py                      fills the marked parts of all pages
-python docs/generate.py --figures FOLDER     draws an example figure of each study in the folder first
+python docs/generate.py                      fill the marked parts of all pages
+python docs/generate.py --figures FOLDER     first draw an example figure of each study in the folder
 
 A marked part begins with <!-- generated: NAME --> and ends with <!-- end -->; NAME is a key of `PARTS`.
 """
@@ -34,7 +34,7 @@ _EXAMPLES = DOCS / _IMAGES / "examples.json"
 
 
 def filled(page: str) -> str:
-    """Return the page with what the registries say today in its marked parts."""
+    """Return the page with its marked parts written from the registries."""
     return _PART.sub(lambda found: f"{found[1]}\n{PARTS[found[2]]()}\n\n{found[4]}", page)
 
 
@@ -44,7 +44,7 @@ def families() -> str:
 
 
 def family_details() -> str:
-    """Return the table of what to know about each encoder family."""
+    """Return the table of facts about each encoder family."""
     rows = (
         [one.title, f"`{name}`", _yes(one.can_pack), _yes(one.has_multiple_choice), one.note]
         for name, one in sorted(FAMILIES.items())
@@ -58,13 +58,13 @@ def scores() -> str:
         [f"`{name}`", "yes" if name in DEFAULT_SCORES else "", one.better, one.needs, one.summary]
         for name, one in sorted(LAYER_SCORES.items())
     )
-    return _table(["score", "by default", "good", "needs", "what it says"], rows)
+    return _table(["score", "by default", "good", "needs", "meaning"], rows)
 
 
 def strategies() -> str:
     """Return the table of strategies."""
     rows = ([f"`{name}`", _names(one.defaults), one.summary] for name, one in sorted(STRATEGIES.items()))
-    return _table(["strategy", "options", "what it does"], rows)
+    return _table(["strategy", "options", "effect"], rows)
 
 
 def methods() -> str:
@@ -74,19 +74,19 @@ def methods() -> str:
          one.summary]
         for name, one in sorted(METHODS.items())
     )  # fmt: skip
-    return _table(["method", "options", "learning rate", "saved as", "what it does"], rows)
+    return _table(["method", "options", "learning rate", "saved as", "effect"], rows)
 
 
 def presets() -> str:
-    """Return the table of tasks that are known by name."""
+    """Return the table of presets."""
     rows = ([f"`{name}`", one.kind, ", ".join(one.metrics), one.summary] for name, one in sorted(PRESETS.items()))
-    return _table(["task", "kind", "metrics", "what is asked"], rows)
+    return _table(["task", "kind", "metrics", "question"], rows)
 
 
 def studies() -> str:
     """Return the table of studies and a section for each."""
     known = sorted(STUDIES.items())
-    table = _table(["study", "paper", "what it asks"],
+    table = _table(["study", "paper", "question"],
                    ([f"[`{name}`](#{name})", one.paper, one.question] for name, one in known))  # fmt: skip
     return "\n\n".join([table, *(_section(one) for _, one in known)])
 
@@ -124,8 +124,8 @@ def _section(study: Study) -> str:
     differs = "".join(f"; {name.replace('_', ' ')} {value}" for name, value in study.quick_recipe.items())
     facts = "\n".join(
         [
-            f"- Unless told otherwise: {', '.join(study.tasks)}; {_seeds(study.seeds)}; "
-            f"{recipe or 'the usual recipe'}; options {_values(study.defaults)}.",
+            f"- Defaults: {', '.join(study.tasks)}; {_seeds(study.seeds)}; "
+            f"{recipe or 'the default recipe'}; options {_values(study.defaults)}.",
             f"- With `--quick`: {', '.join(study.quick_tasks)}; {_seeds(study.quick_seeds)}{differs}; "
             f"options {_values(study.quick)}.",
         ]
@@ -139,7 +139,7 @@ def _example(study: Study) -> list[str]:
         return []
     took = f"{example['trials']} trials in {example['seconds']:,} seconds on one core"
     return [
-        f"An example, what `frostline study {study.name} --quick` drew on the embedded encoder and data ({took}):",
+        f"Example: a figure of `frostline study {study.name} --quick` on the embedded encoder and data ({took}).",
         f"![{example['alt']}]({_IMAGES}/{study.name}.svg)",
     ]
 
@@ -153,7 +153,7 @@ def _seeds(count: int) -> str:
 
 
 def draw_examples(folder: Path) -> None:
-    """Write the first figure of every study that lies in the folder under its own name, and the facts about it."""
+    """Draw the first figure of every study in the folder, and store its description, trials and seconds."""
     from frostline.report.opened import open_folder
     from frostline.report.pages import page_of
     from frostline.report.printed import drawn

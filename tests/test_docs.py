@@ -1,9 +1,10 @@
-"""What the README and the docs promise is what the registries hold."""
+"""The tables, flags, commands and links of the README and the docs agree with the code."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+import shlex
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from docs import generate
 from tests.cli.commands import command_names, flags_of
 
 from frostline.plans.strategies import STRATEGIES
+from frostline.records import Plan, Recipe
 from frostline.studies import STUDIES
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -37,10 +39,10 @@ def test_a_plug_in_that_is_missing_on_a_page_is_put_there(monkeypatch):
 
 def test_only_what_is_marked_is_replaced():
     page = "before\n<!-- generated: families -->\nold\n<!-- end -->\nbetween\n<!-- end -->\nafter\n"
-    found = generate.filled(page)
-    assert found.startswith("before\n<!-- generated: families -->\n\n| encoder family | for example |\n|---|---|\n")
-    assert found.endswith("|\n\n<!-- end -->\nbetween\n<!-- end -->\nafter\n") and "old" not in found
-    assert generate.filled(found) == found
+    written = generate.filled(page)
+    assert written.startswith("before\n<!-- generated: families -->\n\n| encoder family | for example |\n|---|---|\n")
+    assert written.endswith("|\n\n<!-- end -->\nbetween\n<!-- end -->\nafter\n") and "old" not in written
+    assert generate.filled(written) == written
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -55,6 +57,20 @@ def test_every_flag_that_a_page_names_exists(page):
     ours = "\n".join(line for line in page.read_text().splitlines() if not line.startswith("$ ray "))
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", ours))
     assert named <= known
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_command_on_a_page_exists_and_has_the_flags_that_it_is_given(page):
+    for line in re.findall(r"^\$ (?:\.venv/bin/)?frostline (.*)$", page.read_text(), re.MULTILINE):
+        name, *words = shlex.split(line, comments=True)
+        assert name in command_names(), line
+        assert {word for word in words if word.startswith("--")} <= set(flags_of(name)), line
+
+
+@pytest.mark.parametrize(("file", "record"), [("plan.json", Plan), ("recipe.json", Recipe)])
+def test_the_page_on_files_lists_the_fields_of_a_record(file, record):
+    rows = re.findall(rf"^\| `{file}` \| (`.*`) \|$", (ROOT / "docs" / "files.md").read_text(), re.MULTILINE)
+    assert [re.findall(r"`(\w+)`", row) for row in rows] == [[field.name for field in fields(record)]]
 
 
 def test_every_study_has_an_example_with_what_it_took():
