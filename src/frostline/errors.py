@@ -2,7 +2,7 @@
 
     FrostlineError                  1   never raised itself
     +-- UserError                   2   one mistake, one line: what, where, what to do
-    |   +-- OptionError             2   an argument or flag that cannot be used as given
+    |   +-- OptionError             2   an argument that cannot be used as given
     |   +-- DataError               2   a file, row or column that cannot be read as a task
     |   +-- EncoderError            2   a model folder or hub id that cannot be used as an encoder
     |   +-- RecordError             2   a file or value that is not the record it should be
@@ -15,6 +15,10 @@
     +-- Interrupted               130   interrupted by the user; finished work is kept
 
 Anything else that escapes is a bug and keeps its traceback (exit code 1).
+
+Messages name parameters as Python has them, in backticks, with a value where there is one: "`max_latency=2`: must be
+...", "pass `overwrite=True`", "a larger `margin`". A name alone in backticks is always a parameter. The command line
+prints the flags in their place (`frostline.cli.flags`). The same holds for notes and for what is logged.
 """
 
 from __future__ import annotations
@@ -52,7 +56,7 @@ class UserError(FrostlineError):
 
 
 class OptionError(UserError):
-    """An argument or flag that cannot be used as given."""
+    """An argument that cannot be used as given."""
 
 
 class DataError(UserError):

@@ -71,7 +71,7 @@ def test_a_folder_made_with_another_specification_is_refused_with_the_difference
     with pytest.raises(OptionError) as error:
         run_quickly("freeze", folder, **changed)
     assert difference in str(error.value)
-    assert "another --output" in str(error.value)
+    assert "another `output`" in str(error.value)
     assert (found.folder / "study.json").read_text() == before
 
 
@@ -98,7 +98,7 @@ def test_a_folder_with_another_study_is_refused_by_its_name(finished):
     found, folder = finished
     with pytest.raises(OptionError) as error:
         run_quickly("surgical", folder, output=found.folder)
-    assert str(error.value) == f"{found.folder}: holds the study freeze; give another --output"
+    assert str(error.value) == f"{found.folder}: holds the study freeze; give another `output`"
 
 
 def test_a_folder_from_before_there_was_an_option_can_be_gone_on_with(finished):
@@ -225,7 +225,7 @@ def test_a_damaged_specification_is_one_line(finished, tmp_path, content):
     (tmp_path / "freeze").mkdir()
     (tmp_path / "freeze" / "study.json").write_text(content)
     given = {"encoders": [str(folder / "tiny")], "tasks": [str(folder / "letters.csv")]}
-    said = r"study\.json: is damaged \(.*\); put a copy of it back, or give another --output"
+    said = r"study\.json: is damaged \(.*\); put a copy of it back, or give another `output`"
     with pytest.raises(UserError, match=said) as error:
         run_quickly("freeze", tmp_path, **given)
     assert "\n" not in str(error.value)
@@ -519,7 +519,7 @@ def test_an_export_to_something_else_and_a_folder_without_trials_are_refused(fin
     found, _ = finished
     with pytest.raises(OptionError, match=r"must end in \.csv, \.json or \.parquet"):
         write_trials(found.folder, tmp_path / "trials.xlsx")
-    with pytest.raises(OptionError, match=r"--export .*trials.csv: cannot be written \(No such file or directory\)"):
+    with pytest.raises(OptionError, match=r"`export=.*trials.csv`: cannot be written \(No such file or directory\)"):
         write_trials(found.folder, tmp_path / "nowhere" / "trials.csv")
     with pytest.raises(OptionError, match="is a file; give the folder"):
         read_trials(found.folder / "store.sqlite")
@@ -653,7 +653,7 @@ def test_numbers_without_end_are_refused(tmp_path, given, message):
 
 def test_a_folder_that_cannot_be_made_is_one_line(tmp_path):
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(OptionError, match=r"cannot be made \(Not a directory\); give another --output"):
+    with pytest.raises(OptionError, match=r"cannot be made \(Not a directory\); give another `output`"):
         run_quickly("skip", tmp_path, layers=2, output=tmp_path / "file" / "study")
 
 

@@ -57,8 +57,8 @@ def test_what_is_no_share_is_one_line(words):
 
 
 @pytest.mark.parametrize("words", ["50", "150%", "0", "0%", "-10%", "nan"])
-def test_a_share_that_cannot_be_is_refused_by_its_flag(words):
-    with pytest.raises(OptionError, match=r"^--max-latency "):
+def test_a_share_that_cannot_be_is_refused_by_its_name(words):
+    with pytest.raises(OptionError, match=r"^`max_latency=.*`: "):
         read(max_latency=words)
 
 

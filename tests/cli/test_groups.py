@@ -85,9 +85,9 @@ def test_trials_run_in_this_process_unless_another_place_is_given():
 
 
 def test_places_that_exclude_each_other_are_refused():
-    with pytest.raises(OptionError, match="--workers: is for processes on this machine"):
+    with pytest.raises(OptionError, match="`workers`: are processes of this machine"):
         ComputeOptions(on="ray", workers=2).compute(torch.device("cpu"))
-    with pytest.raises(OptionError, match="--cpus-per-trial and --gpus-per-trial: are for --on"):
+    with pytest.raises(OptionError, match="`cpus_per_trial` and `gpus_per_trial`: are for trials on Ray"):
         ComputeOptions(cpus_per_trial=2).compute(torch.device("cpu"))
 
 

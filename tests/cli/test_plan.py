@@ -12,6 +12,7 @@ from tests.search.race_tools import save_shallow, write_rows
 
 from frostline.api import _plan as api_plan
 from frostline.cli import invoke
+from frostline.cli.flags import with_flags
 from frostline.records import Plan
 from frostline.search import planning
 
@@ -79,7 +80,7 @@ def test_json_is_one_object_with_the_reason_and_the_cost_of_every_plan(planned):
     assert {"full", "norm-and-bias"} <= {one["plan"]["method"] for one in proposals}
     assert any("of full fine-tuning's arithmetic: left out" in note for note in found["notes"])  # as in a run
     assert any(one["plan"]["embeddings"] for one in proposals)
-    assert any("--allow-frostline-only" in note for note in found["notes"])
+    assert any("`allow_frostline_only=True`" in note for note in found["notes"])
 
 
 def test_the_table_has_a_line_for_each_plan_with_what_it_costs_and_where_it_comes_from(known, model, rows, capsys):
@@ -97,7 +98,7 @@ def test_the_table_has_a_line_for_each_plan_with_what_it_costs_and_where_it_come
         assert line.rstrip().endswith(one.origins)
     assert lines[3 + len(known.proposals)] == ""
     for note in known.notes:
-        assert f"note: {note}" in " ".join(out.split())
+        assert f"note: {with_flags(note)}" in " ".join(out.split())
 
 
 def test_notebooks_show_the_same_table(known):
@@ -113,7 +114,7 @@ def test_a_limit_leaves_out_what_exceeds_it_and_says_so(known, model, rows, caps
         one.plan for one in known.proposals if one.plan.head == 1
     ]
     left = len(known.proposals) - len(found["proposals"])
-    expected = f"--max-layers 1 excludes {left} of {len(known.proposals)} plans, full fine-tuning among them"
+    expected = f"`max_layers=1` excludes {left} of {len(known.proposals)} plans, full fine-tuning among them"
     assert expected in found["notes"]
 
 

@@ -189,7 +189,7 @@ def test_flags_about_data_count_without_data_too(capsys, tmp_path, monkeypatch, 
 def test_what_is_wrong_with_the_folder_is_one_line_before_anything_is_read(finished, tmp_path, capsys):
     folder, _ = finished
     nowhere = ("run", "missing.csv", "--output")
-    assert "holds an earlier result; say --overwrite" in refused(capsys, *nowhere, str(folder))
+    assert "contains an earlier result; pass --overwrite" in refused(capsys, *nowhere, str(folder))
     (tmp_path / "thesis.txt").write_text("mine")
     assert "holds other files" in refused(capsys, *nowhere, str(tmp_path))
     assert "is a file" in refused(capsys, *nowhere, str(tmp_path / "thesis.txt"))

@@ -187,7 +187,7 @@ def test_an_output_that_cannot_be_written_is_said_before_anything_is_read(weathe
 def test_an_earlier_result_is_replaced_only_when_asked(model, weather, tuned, tmp_path, capsys):
     before = (tuned / "result.json").read_text()
     arguments = ["tune", weather, "--model", model, "--plan", "1,1,1", "--epochs", "1", "--output", str(tuned)]
-    assert "holds an earlier result; say --overwrite" in refused(capsys, *arguments)
+    assert "contains an earlier result; pass --overwrite" in refused(capsys, *arguments)
     assert (tuned / "result.json").read_text() == before
     copy = tmp_path / "run"
     for _ in range(2):

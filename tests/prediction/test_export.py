@@ -517,7 +517,7 @@ def test_a_multi_label_classifier_is_refused(base, tmp_path):
     [
         (lambda folder: folder / "missing", "no such folder"),
         (lambda folder: folder, "holds no model"),
-        (lambda folder: (folder / "checkpoints").mkdir() or folder, "go on with it with --resume"),
+        (lambda folder: (folder / "checkpoints").mkdir() or folder, "continue it with `resume=True`"),
     ],
 )
 def test_a_folder_without_a_model_is_one_line(tmp_path, make, message):

@@ -94,11 +94,11 @@ def test_a_frame_is_read_like_a_file(run, folder):
 def test_a_text_column_that_cannot_be_guessed_is_asked_for(run, folder):
     path = csv(folder, "odd.csv", ["foo,bar", "ice,1", "sun,2"])
     with pytest.raises(
-        DataError, match=r"cannot tell which column holds the text; choose it with --text from 'foo', 'bar'$"
+        DataError, match=r"cannot tell which column holds the text; choose it with `text` from 'foo', 'bar'$"
     ):
         frostline.predict(folder / "run", path)
     assert len(frostline.predict(folder / "run", path, text="foo").rows) == 2
-    with pytest.raises(DataError, match="no column 'fooo' \\(from --text\\) \\(did you mean foo\\?\\)"):
+    with pytest.raises(DataError, match="no column 'fooo' \\(from `text`\\) \\(did you mean foo\\?\\)"):
         frostline.predict(folder / "run", path, text="fooo")
 
 
@@ -134,7 +134,7 @@ def test_part_of_a_new_file_is_judged_only_with_a_note(run, folder):
     path = csv(folder, "new.csv", ["text,label", *lines])
     found = frostline.evaluate(folder / "run", str(path))
     assert any("rows were divided otherwise in tuning" in note for note in found.notes)
-    assert not any("--split all" in note for note in frostline.evaluate(folder / "run", str(path), split="all").notes)
+    assert not any("`split='all'`" in note for note in frostline.evaluate(folder / "run", str(path), split="all").notes)
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def test_titles_and_themes_are_in_the_drawing_or_not():
 
 @pytest.mark.parametrize(
     ("given", "says"),
-    [({"form": "gif"}, r"--format 'gif'.*must be one of png, svg, pdf"), ({"scheme": "drak"}, "did you mean dark")],
+    [({"form": "gif"}, r"`form='gif'`.*must be one of png, svg, pdf"), ({"scheme": "drak"}, "did you mean dark")],
 )
 def test_an_unknown_format_or_theme_is_one_line(given, says, tmp_path):
     with pytest.raises(OptionError, match=says):

@@ -248,9 +248,9 @@ def test_a_tuned_classifier_is_told_to_be_measured_on_other_rows(tmp_path):
     transformers.AutoModelForSequenceClassification.from_config(CONFIGS["bert"]).save_pretrained(tmp_path)
     tiny_tokenizer().save_pretrained(tmp_path)
     task = make_task(validation=make_split(40, shift=500))
-    assert any("--rows validation" in note for note in measure(tmp_path, task, scores=["variability"]).notes)
+    assert any("`rows='validation'`" in note for note in measure(tmp_path, task, scores=["variability"]).notes)
     held_out = measure(tmp_path, task, scores=["variability"], rows="validation")
-    assert not any("--rows validation" in note for note in held_out.notes)
+    assert not any("`rows='validation'`" in note for note in held_out.notes)
 
 
 def test_two_layers_have_no_smoothness_and_say_so(tmp_path):

@@ -159,7 +159,7 @@ def test_a_difference_that_few_rows_cannot_rule_out_leaves_the_best_plan_and_say
     assert found.why[-1] == (
         "It is the best on validation; 20 rows are too few to show that any plan that takes less arithmetic "
         "to tune is within 1 point of it, so "
-        "it is taken. More validation rows, or a larger --margin, may show one."
+        "it is taken. More validation rows, or a larger `margin`, may show one."
     )
 
 

@@ -15,13 +15,7 @@ from frostline.records.cost import Cost
 from frostline.records.proposal import Proposal
 from frostline.search.limits import bargains, fitting_time, race_seconds, within
 
-FLAGS = {
-    "--minutes": "minutes",
-    "--max-trainable": "max_trainable",
-    "--max-latency": "max_latency",
-    "--max-memory": "max_memory",
-    "--max-layers": "max_layers",
-}
+LIMITS = ("minutes", "max_trainable", "max_latency", "max_memory", "max_layers")
 
 
 def proposal(plan, **known):
@@ -54,22 +48,22 @@ ALL = [HEAD, CUT, TOP, FULL]
 
 
 @pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf")])
-@pytest.mark.parametrize(("flag", "name"), FLAGS.items())
-def test_a_limit_that_is_no_amount_is_one_line_that_names_its_flag(flag, name, value):
+@pytest.mark.parametrize("name", LIMITS)
+def test_a_limit_that_is_no_amount_is_one_line_that_names_it(name, value):
     with pytest.raises(OptionError) as error:
         Budget(**{name: value})
-    assert str(error.value) == f"{flag} {value:g}: must be above 0"
+    assert str(error.value) == f"`{name}={value:g}`: must be above 0"
 
 
 def test_a_latency_above_the_whole_encoders_is_refused():
-    with pytest.raises(OptionError, match=r"^--max-latency 50: is a share of the whole encoder's time.*as in 0.5$"):
+    with pytest.raises(OptionError, match=r"^`max_latency=50`: is a share of the whole encoder's time.*as in 0.5$"):
         Budget(max_latency=50)
     assert Budget(max_latency=1).max_latency == 1
 
 
 @pytest.mark.parametrize("margin", [-0.5, float("nan"), float("inf")])
 def test_a_margin_below_0_is_refused(margin):
-    with pytest.raises(OptionError, match=rf"^--margin {margin:g}: must be 0 or more points$"):
+    with pytest.raises(OptionError, match=rf"^`margin={margin:g}`: must be 0 or more points$"):
         Budget(margin=margin)
     assert Budget(margin=0).margin == 0
 
@@ -92,26 +86,26 @@ def test_no_limits_leave_everything_and_say_nothing():
 @pytest.mark.parametrize(
     ("limits", "kept", "said"),
     [
-        ({"minutes": 2.0}, [HEAD, CUT], ["--minutes 2 excludes 2 of 4 plans, full fine-tuning among them"]),
+        ({"minutes": 2.0}, [HEAD, CUT], ["`minutes=2` excludes 2 of 4 plans, full fine-tuning among them"]),
         (
             {"max_trainable": 5_330_000},
             [HEAD, TOP],
-            ["--max-trainable 5,330,000 excludes 2 of 4 plans, full fine-tuning among them"],
+            ["`max_trainable=5,330,000` excludes 2 of 4 plans, full fine-tuning among them"],
         ),
         (
             {"max_latency": 0.5},
             [HEAD, CUT],
-            ["--max-latency 0.5 excludes 2 of 4 plans, full fine-tuning among them"],
+            ["`max_latency=0.5` excludes 2 of 4 plans, full fine-tuning among them"],
         ),
         ({"max_memory": 2.5}, ALL, []),
-        ({"max_memory": 2.0}, [HEAD, CUT, TOP], ["--max-memory 2 excludes 1 of 4 plans, full fine-tuning among them"]),
-        ({"max_layers": 6}, [HEAD, CUT], ["--max-layers 6 excludes 2 of 4 plans, full fine-tuning among them"]),
+        ({"max_memory": 2.0}, [HEAD, CUT, TOP], ["`max_memory=2` excludes 1 of 4 plans, full fine-tuning among them"]),
+        ({"max_layers": 6}, [HEAD, CUT], ["`max_layers=6` excludes 2 of 4 plans, full fine-tuning among them"]),
         (
             {"max_layers": 6, "minutes": 1.0},
             [HEAD],
             [
-                "--minutes 1 excludes 3 of 4 plans, full fine-tuning among them",
-                "--max-layers 6 excludes 2 of 4 plans, full fine-tuning among them",
+                "`minutes=1` excludes 3 of 4 plans, full fine-tuning among them",
+                "`max_layers=6` excludes 2 of 4 plans, full fine-tuning among them",
             ],
         ),
     ],
@@ -123,7 +117,7 @@ def test_each_limit_says_how_many_plans_it_excludes(limits, kept, said):
 
 def test_full_fine_tuning_is_named_only_where_it_is_excluded():
     _, said = within([HEAD, CUT, TOP], Budget(max_layers=4))
-    assert said == ["--max-layers 4 excludes 2 of 3 plans"]
+    assert said == ["`max_layers=4` excludes 2 of 3 plans"]
 
 
 @pytest.mark.parametrize(
@@ -149,8 +143,8 @@ def refusal(proposals, **limits):
 
 
 def hints(message):
-    """The flags that would do, each with its value, as the message's last sentence gives them."""
-    return {flag: float(value) for flag, value in re.findall(r"(--[a-z-]+) ([\d.]+)", message.rsplit(". ", 1)[1])}
+    """The limits that would do, each with its value, as the message's last sentence gives them."""
+    return {name: float(value) for name, value in re.findall(r"`([a-z_]+)=([\d.]+)`", message.rsplit(". ", 1)[1])}
 
 
 @pytest.mark.parametrize(
@@ -159,9 +153,9 @@ def hints(message):
 )
 def test_where_nothing_fits_one_limit_the_message_says_what_would(name, value):
     message = refusal(ALL, **{name: value})
-    ((flag, enough),) = hints(message).items()
-    assert message.startswith(f"no plan fits: {flag} {value:g} excludes 4 of 4 plans, full fine-tuning among them. ")
-    assert FLAGS[flag] == name
+    ((named, enough),) = hints(message).items()
+    assert message.startswith(f"no plan fits: `{name}={value:g}` excludes 4 of 4 plans, full fine-tuning among them. ")
+    assert named == name
     assert within(ALL, Budget(**{name: enough}))[0] == [HEAD]
     with pytest.raises(OptionError):
         within(ALL, Budget(**{name: 0.98 * enough}))  # and it is no more than needed
@@ -170,26 +164,26 @@ def test_where_nothing_fits_one_limit_the_message_says_what_would(name, value):
 def test_limits_that_exclude_one_another_are_all_named_with_what_would_do_for_each():
     limits = {"max_trainable": 5_330_000, "max_layers": 6}
     message = refusal([CUT, TOP, FULL], **limits)
-    assert "--max-trainable 5,330,000 excludes 2 of 3 plans" in message
-    assert "--max-layers 6 excludes 2 of 3 plans" in message
-    assert hints(message).keys() == {"--max-trainable", "--max-layers"}
-    for flag, enough in hints(message).items():
-        kept, _ = within([CUT, TOP, FULL], Budget(**{**limits, FLAGS[flag]: enough}))
+    assert "`max_trainable=5,330,000` excludes 2 of 3 plans" in message
+    assert "`max_layers=6` excludes 2 of 3 plans" in message
+    assert hints(message).keys() == {"max_trainable", "max_layers"}
+    for name, enough in hints(message).items():
+        kept, _ = within([CUT, TOP, FULL], Budget(**{**limits, name: enough}))
         assert kept
 
 
 def test_a_limit_that_excludes_nothing_is_not_blamed():
     message = refusal(ALL, max_layers=3, minutes=60.0, max_memory=100.0)
-    assert "--minutes" not in message and "--max-memory" not in message
-    assert hints(message) == {"--max-layers": 4}
+    assert "minutes" not in message and "max_memory" not in message
+    assert hints(message) == {"max_layers": 4}
 
 
 def test_where_several_limits_have_to_give_the_message_says_what_would_do():
     limits = {"max_trainable": 1000, "max_layers": 3, "minutes": 60.0}
     message = refusal(ALL, **limits)
-    assert "--max-trainable 1000 excludes 4 of 4 plans" in message
-    assert "--max-layers 3 excludes 4 of 4 plans" in message
-    given = {FLAGS[flag]: enough for flag, enough in hints(message).items()}
+    assert "`max_trainable=1000` excludes 4 of 4 plans" in message
+    assert "`max_layers=3` excludes 4 of 4 plans" in message
+    given = hints(message)
     assert given.keys() == {"max_trainable", "max_layers"}
     assert within(ALL, Budget(**{**limits, **given}))[0] == [HEAD]
 
@@ -199,7 +193,7 @@ def test_what_would_do_is_what_one_plan_takes_and_not_the_least_of_several():
     fast_but_large = proposal(Plan.span(1, 3, 3), trainable=9_000_000, latency=0.25)
     limits = {"max_trainable": 900, "max_latency": 0.2}
     message = refusal([small_but_slow, fast_but_large], **limits)
-    given = {FLAGS[flag]: enough for flag, enough in hints(message).items()}
+    given = hints(message)
     assert len(within([small_but_slow, fast_but_large], Budget(**{**limits, **given}))[0]) == 1
 
 
@@ -212,7 +206,7 @@ def test_what_saves_little_of_full_fine_tunings_arithmetic_does_not_race_beside_
     full = priced(Plan.full(6), 100)
     kept, said = bargains([cheap, near, dear, full], Budget())
     assert kept == [cheap, full]
-    assert said == ["2 plans save less than 40% of full fine-tuning's arithmetic: left out; --best takes all"]
+    assert said == ["2 plans save less than 40% of full fine-tuning's arithmetic: left out; `goal='best'` takes all"]
     assert bargains([dear, full], Budget())[1][0].startswith("1 plan saves less")
     assert bargains([cheap, full], Budget()) == ([cheap, full], [])
 
@@ -240,16 +234,16 @@ def test_plans_that_fit_into_the_time_all_stay():
 def test_the_dearest_plans_leave_the_race_first():
     kept, said = fitting_time([FULL, HEAD, TOP, CUT], race_seconds([HEAD, CUT, TOP]))
     assert kept == [HEAD, CUT, TOP]
-    assert said == ["--minutes leaves out the 1 dearest of 4 plans, full fine-tuning among them"]
+    assert said == ["`minutes` leaves out the 1 dearest of 4 plans, full fine-tuning among them"]
     kept, said = fitting_time([HEAD, TOP, CUT], race_seconds([HEAD, CUT]))
     assert kept == [HEAD, CUT]
-    assert said == ["--minutes leaves out the 1 dearest of 3 plans"]
+    assert said == ["`minutes` leaves out the 1 dearest of 3 plans"]
 
 
 def test_one_plan_is_always_left():
     kept, said = fitting_time(ALL, 0.001)
     assert kept == [HEAD]
-    assert said == ["--minutes leaves out the 3 dearest of 4 plans, full fine-tuning among them"]
+    assert said == ["`minutes` leaves out the 3 dearest of 4 plans, full fine-tuning among them"]
 
 
 def test_a_race_takes_longer_with_more_or_dearer_plans():

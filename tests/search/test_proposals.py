@@ -122,7 +122,7 @@ def test_what_only_frostline_can_load_takes_part_only_where_that_is_allowed():
     assert all(one.cost.stock for one in usual)
     assert {one.plan.method for one in usual} == set(METHODS.names()) - set(own)
     said_first = f"{len(own)} plans whose models only Frostline can load ({', '.join(own)}) do not take part"
-    assert notes[0].startswith(said_first) and notes[0].endswith("--allow-frostline-only lets them")
+    assert notes[0].startswith(said_first) and notes[0].endswith("`allow_frostline_only=True` lets them")
 
     everything, notes = propose(measured(), costs(), allow_frostline_only=True)
     assert {one.plan.method for one in everything} == set(METHODS.names())

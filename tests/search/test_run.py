@@ -165,7 +165,7 @@ def test_no_test_row_is_read_before_the_choice_is_made(finished):
 def test_a_finished_folder_is_refused(finished, encoder, rows):
     found, _ = finished
     before = (found.folder / "run.json").read_text()
-    with pytest.raises(OptionError, match="holds an earlier result; say --overwrite") as error:
+    with pytest.raises(OptionError, match="contains an earlier result; pass `overwrite=True`") as error:
         frostline.run(encoder, rows, output=found.folder, recipe=RECIPE)
     assert "\n" not in str(error.value)
     assert (found.folder / "run.json").read_text() == before
@@ -312,7 +312,7 @@ def test_a_run_that_is_killed_while_it_tidies_up_is_a_finished_one(encoder, rows
         frostline.run(encoder, rows, output=tmp_path / "run", recipe=RECIPE)
     assert (tmp_path / "run" / "model" / "model.safetensors").is_file()
     assert not (tmp_path / "run" / "checkpoints").exists()
-    with pytest.raises(OptionError, match="holds an earlier result"):
+    with pytest.raises(OptionError, match="contains an earlier result"):
         frostline.run(encoder, rows, output=tmp_path / "run", recipe=RECIPE)
     monkeypatch.setattr(running.shutil, "rmtree", remove)
     frostline.run(encoder, rows, output=tmp_path / "run", recipe=RECIPE, overwrite=True)
@@ -345,26 +345,28 @@ def test_the_minutes_of_a_run_go_on_where_it_was_stopped(encoder, rows, tmp_path
 
 def test_limits_that_no_plan_keeps_are_known_before_anything_is_measured(encoder, rows, tmp_path, monkeypatch):
     monkeypatch.setattr(running, "measure_for_plans", stop)
-    with pytest.raises(OptionError, match="no plan fits: --max-trainable 3 excludes 2 of 2 heads alone"):
+    with pytest.raises(OptionError, match="no plan fits: `max_trainable=3` excludes 2 of 2 heads alone"):
         frostline.run(encoder, rows, output=tmp_path / "run", recipe=RECIPE, budget=Budget(max_trainable=3))
     assert not (tmp_path / "run").exists()
 
 
 def test_where_every_plan_needs_frostline_the_message_says_what_to_do(encoder, rows, tmp_path, quickly):
-    with pytest.raises(OptionError, match="no plan makes a model that transformers alone can load; say --allow-f"):
+    with pytest.raises(OptionError, match="no plan makes a model that transformers alone can load; pass `allow_f"):
         frostline.run(encoder, rows, output=tmp_path / "run", recipe=replace(RECIPE, head="mean"))
 
 
 def test_going_on_with_another_seed_is_refused_in_one_line(stopped, encoder, rows):
-    with pytest.raises(OptionError, match="interrupted run with a different data and seed; pass --overwrite") as error:
+    with pytest.raises(
+        OptionError, match="interrupted run with a different data and seed; pass `overwrite=True`"
+    ) as error:
         frostline.run(encoder, rows, output=stopped, recipe=replace(RECIPE, seed=1))
     assert "\n" not in str(error.value)
-    assert "--overwrite" in str(error.value)
+    assert "`overwrite=True`" in str(error.value)
 
 
 def test_tuning_does_not_touch_a_stopped_run(stopped, encoder, rows):
     for resume in (False, True):
-        with pytest.raises(OptionError, match="holds a `frostline run` that was stopped; give the same command again"):
+        with pytest.raises(OptionError, match="contains an interrupted `frostline run`; run it again"):
             frostline.tune(encoder, rows, output=stopped, resume=resume)
 
 
@@ -448,7 +450,7 @@ def test_texts_that_are_cut_are_said_for_every_split(encoder, rows, tmp_path, fe
 
 
 def test_every_trial_failing_is_one_line(encoder, rows, tmp_path, few_plans):
-    with pytest.raises(OptionError, match=r"every trial failed: .*diverged.*; try a lower --learning-rate") as error:
+    with pytest.raises(OptionError, match=r"every trial failed: .*diverged.*; try a lower `learning_rate`") as error:
         frostline.run(encoder, rows, output=tmp_path / "run", recipe=replace(RECIPE, learning_rate=1e38))
     assert "\n" not in str(error.value)
 

@@ -161,7 +161,7 @@ CASES: dict[str, tuple[str, str | bytes, str, dict[str, Any]]] = {
         *(
             ":2: the only example of class '0.11'; a class needs two or more for a split to be carved: add "
             "examples, merge "
-            "the class, or, but for studies, give --validation and --test, or leave --kind away if these are numbers "
+            "the class, or, but for studies, give `validation` and `test`, or leave `kind` out if these are numbers "
             "to predict",
             {"kind": "classification"},
         ),
@@ -169,7 +169,7 @@ CASES: dict[str, tuple[str, str | bytes, str, dict[str, Any]]] = {
     "no line that names the columns": (
         *("a.csv", "Warm, quiet.,Cold and loud.,bad\n" * 2),
         *(
-            ": cannot tell which column is the text and which the label; choose with --text and --label from 'Warm', "
+            ": cannot tell which column is the text and which the label; choose with `text` and `label` from 'Warm', "
             "'quiet.', 'Cold and loud.', 'bad'; or is the line missing that names the columns?",
             {},
         ),
@@ -250,30 +250,30 @@ CASES: dict[str, tuple[str, str | bytes, str, dict[str, Any]]] = {
     ),
     "a column that is not there": (
         *("a.csv", GOOD),
-        *(": no column 'txt' (from --text) (did you mean text?); it has 'text', 'label'", {"text": "txt"}),
+        *(": no column 'txt' (from `text`) (did you mean text?); it has 'text', 'label'", {"text": "txt"}),
     ),
     "a label column that is not there": (
         *("a.csv", GOOD),
-        *(": no column 'stars' (from --label); it has 'text', 'label'", {"label": "stars"}),
+        *(": no column 'stars' (from `label`); it has 'text', 'label'", {"label": "stars"}),
     ),
     "a pair column that is not there": (
         *("a.csv", GOOD),
-        *(": no column 'b' (from --text-pair); it has 'text', 'label'", {"text_pair": "b"}),
+        *(": no column 'b' (from `text_pair`); it has 'text', 'label'", {"text_pair": "b"}),
     ),
     "names that say nothing": (
         *("a.csv", "foo,bar,baz\na,b,c\n"),
         *(
-            ": cannot tell which column is the text and which the label; choose with --text and --label from 'foo'",
+            ": cannot tell which column is the text and which the label; choose with `text` and `label` from 'foo'",
             {},
         ),
     ),
     "no name for the label": (
         *("a.csv", "text,bar,baz\na,b,c\n"),
-        *(": cannot tell which column is the label; choose with --label from 'text', 'bar', 'baz'", {}),
+        *(": cannot tell which column is the label; choose with `label` from 'text', 'bar', 'baz'", {}),
     ),
     "no name for the text": (
         *("a.csv", "foo,bar,label\na,b,c\n"),
-        *(": cannot tell which column is the text; choose with --text from 'foo', 'bar', 'label'", {}),
+        *(": cannot tell which column is the text; choose with `text` from 'foo', 'bar', 'label'", {}),
     ),
     "semicolons in a CSV": (
         *("a.csv", "text;label\na;b\n"),
@@ -352,7 +352,7 @@ CALLS: dict[str, tuple[Callable[[Path], object], type[UserError], str]] = {
     "a folder for a file": (
         lambda f: load_task(str(f)),
         DataError,
-        "is a folder; give a file in it, or a preset with --data-dir",
+        "is a folder; give a file in it, or a preset with `data_dir=",
     ),
     "an unknown preset": (lambda f: load_task("sst3"), OptionError, "neither a file nor a preset (did you mean sst2?)"),
     "an unknown GLUE task": (lambda f: load_task("glue/colla"), OptionError, "(did you mean glue/cola?)"),
@@ -365,17 +365,17 @@ CALLS: dict[str, tuple[Callable[[Path], object], type[UserError], str]] = {
     "a preset without data and network": (
         lambda f: load_task("glue/sst2"),
         FetchError,
-        "pass --data-dir FOLDER with the official files",
+        "pass `data_dir=FOLDER` with the official files",
     ),
     "columns for a preset": (
         lambda f: load_task("cola", text="x", data_dir=f),
         OptionError,
-        "--text: not with the preset glue/cola",
+        "`text`: not with the preset glue/cola",
     ),
     "a data folder without the task": (
         lambda f: load_task("wsc", data_dir=f / "none"),
         DataError,
-        "none: no such folder; --data-dir takes the folder with the files of super_glue/wsc",
+        "none: no such folder; `data_dir` takes the folder with the files of super_glue/wsc",
     ),
     "an empty data folder": (
         lambda f: load_task("sst2", data_dir=empty(f / "e")),
@@ -390,17 +390,17 @@ CALLS: dict[str, tuple[Callable[[Path], object], type[UserError], str]] = {
     "a data folder for a file": (
         lambda f: load_task(str(f / "train.csv"), data_dir=f),
         OptionError,
-        "--data-dir goes with a preset",
+        "`data_dir` goes with a preset",
     ),
     "a data folder for the embedded data": (
         lambda f: load_task("movies", data_dir=f),
         OptionError,
-        "--data-dir: not with the preset movies",
+        "`data_dir`: not with the preset movies",
     ),
     "a revision for a file": (
         lambda f: load_task(f / "train.csv", revision="main"),
         OptionError,
-        "--revision goes with a hub dataset",
+        "`revision` goes with a hub dataset",
     ),
     "an unknown label in validation": (
         lambda f: load_task(f / "train.csv", validation=write(f, "v.csv", "text,label\na,yes\nb,yess\n")),

@@ -476,7 +476,7 @@ def test_a_hub_that_cannot_be_reached_is_one_line():
         load_task("cb")
     assert str(caught.value) == (
         "aps/super_glue:cb: the hub cannot be reached and there is no copy in the cache; "
-        "pass --data-dir FOLDER with the official files"
+        "pass `data_dir=FOLDER` with the official files"
     )
     with pytest.raises(FetchError, match=r"someone/glue: the hub cannot .*; check the name and the network"):
         load_task("someone/glue")

@@ -201,21 +201,21 @@ def test_going_on_with_other_settings_is_refused(folder, rows, tmp_path):
 
 def test_a_stopped_run_is_not_thrown_away_unasked(folder, rows, tmp_path):
     stopped(folder, rows, tmp_path / "out")
-    with pytest.raises(OptionError, match="holds a run that was stopped; say --resume"):
+    with pytest.raises(OptionError, match="contains an interrupted run; pass `resume=True`"):
         tune(folder, rows, plan="3,4,4", recipe=RECIPE, output=tmp_path / "out")
-    with pytest.raises(OptionError, match="say one of them"):
+    with pytest.raises(OptionError, match="give one of them"):
         tune(folder, rows, plan="3,4,4", recipe=RECIPE, output=tmp_path / "out", resume=True, overwrite=True)
     tune(folder, rows, plan="3,4,4", recipe=RECIPE, output=tmp_path / "out", overwrite=True)
 
 
 def test_a_finished_run_has_nothing_to_go_on_with(folder, rows, tmp_path):
     tune(folder, rows, plan="3,4,4", recipe=RECIPE, output=tmp_path / "out")
-    with pytest.raises(OptionError, match="nothing to go on with"):
+    with pytest.raises(OptionError, match="nothing to continue"):
         tune(folder, rows, plan="3,4,4", recipe=RECIPE, output=tmp_path / "out", resume=True)
 
 
 def test_going_on_needs_a_folder(folder, rows):
-    with pytest.raises(OptionError, match="give the output folder"):
+    with pytest.raises(OptionError, match="give the `output` folder"):
         tune(folder, rows, resume=True)
 
 

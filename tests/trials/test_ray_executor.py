@@ -113,7 +113,7 @@ def test_a_study_of_which_a_node_is_killed_in_the_middle_ends_with_the_same_tabl
 def test_an_address_without_a_cluster_is_one_line(materials):  # noqa: F811
     with (
         contextlib.closing(OnRay(materials, address="127.0.0.1:1")) as executor,
-        pytest.raises(UserError, match=r"--on 127\.0\.0\.1:1: no Ray cluster can be reached") as error,
+        pytest.raises(UserError, match=r"`on='127\.0\.0\.1:1'`: no Ray cluster can be reached") as error,
     ):
         list(executor.run([trial(materials)]))
     assert "\n" not in str(error.value)
@@ -121,13 +121,13 @@ def test_an_address_without_a_cluster_is_one_line(materials):  # noqa: F811
 
 @pytest.mark.parametrize("address", ["here", "127.0.0.1", "127.0.0.1:head", "127.0.0.1:99999", ":6379"])
 def test_an_address_that_is_none_is_refused_before_anything_starts(materials, address):  # noqa: F811
-    with pytest.raises(OptionError, match=f"--on {address}: must be ray, or the address"):
+    with pytest.raises(OptionError, match=f"`on='{address}'`: must be ray, or the address"):
         OnRay(materials, address=address)
 
 
 @pytest.mark.parametrize(("cpus", "gpus"), [(0, 0), (-1, 0), (1, -1)])
 def test_a_trial_that_may_take_nothing_is_refused(cpus, gpus):
-    with pytest.raises(OptionError, match=r"cpus_per_trial .* a trial needs something to run on"):
+    with pytest.raises(OptionError, match=r"cpus_per_trial=.* a trial needs something to run on"):
         Compute(on="ray", cpus_per_trial=cpus, gpus_per_trial=gpus)
 
 
@@ -135,7 +135,7 @@ def test_a_trial_that_fits_on_no_node_is_one_line_and_not_waited_for(materials):
     with (
         contextlib.closing(OnRay(materials, cpus=999, gpus=2)) as executor,
         pytest.raises(
-            UserError, match=r"--cpus-per-trial 999, --gpus-per-trial 2: no node of the cluster has"
+            UserError, match=r"`cpus_per_trial=999`, `gpus_per_trial=2`: no node of the cluster has"
         ) as error,
     ):
         list(executor.run([trial(materials)]))
@@ -149,9 +149,9 @@ def test_the_command_line_hands_over_what_a_trial_takes(tmp_path, capsys):
     assert invoke([*given, "--on", "ray"]) == 2
     assert "--cpus-per-trial 999, --gpus-per-trial 2: no node of the cluster has that" in capsys.readouterr().err
     assert invoke(given) == 2
-    assert "--cpus-per-trial and --gpus-per-trial: are for --on ray or an address" in capsys.readouterr().err
+    assert "--cpus-per-trial and --gpus-per-trial: are for trials on Ray; give --on" in capsys.readouterr().err
     assert invoke([*given, "--on", "ray", "--workers", "2"]) == 2
-    assert "--workers: is for processes on this machine" in capsys.readouterr().err
+    assert "--workers: are processes of this machine" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -90,7 +90,7 @@ class _Tuning(BaseEstimator):  # type: ignore[misc]
         self.seed = seed
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
-        """Write the tuned model, its card, metrics and predictions, as `frostline tune --output` does."""
+        """Write the tuned model, its card, metrics and predictions, as `frostline.tune` does with an output folder."""
         from frostline.files import output_folder
         from frostline.prediction.export import save
 

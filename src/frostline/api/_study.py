@@ -122,7 +122,7 @@ def study(
     """Run one of the papers' experiments; trials that are recorded in the folder do not run again.
 
     Args:
-        name: the study, see `frostline study --list`.
+        name: the study, one of `frostline.studies.STUDIES`.
         options: encoders, tasks, seeds and so on; what is not given is as in the paper.
         output: folder for trials and tables; 'frostline-study-NAME' if not given.
         compute: where trials run; None for this process.

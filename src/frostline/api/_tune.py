@@ -68,7 +68,7 @@ def tune(
     if folder is not None:
         output_folder.check_output(folder, overwrite=overwrite, resume=resume)
     elif resume:
-        raise OptionError("resume: give the output folder of the run to continue")
+        raise OptionError("`resume=True`: give the `output` folder of the run to continue")
     check_words(plan)
     seed, threads = (given.seed, given.threads) if given else (0, None)
     task, encoder = to_task_or_sample(task, seed=seed), to_encoder(encoder)

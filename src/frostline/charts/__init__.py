@@ -1,6 +1,6 @@
 """Figures: each has a title that states a finding, a description in words, and the rows it was drawn from.
 
-A figure is a Vega-Lite specification: the report shows it live and `frostline report --figures` prints it. Figures are
+A figure is a Vega-Lite specification: the report shows it live and `frostline report` prints it. Figures are
 drawn from the tables in a folder; no encoder, task or trial is needed.
 """
 

@@ -29,6 +29,7 @@ from frostline.cli import (
     tune,
 )
 from frostline.cli.expand import expand_groups
+from frostline.cli.flags import with_flags
 from frostline.cli.logs import with_log
 from frostline.errors import FrostlineError, Interrupted
 
@@ -86,7 +87,7 @@ def invoke(arguments: list[str]) -> int:
         code = app(arguments or ["--help"], standalone_mode=False, prog_name="frostline")
         sys.stdout.flush()
     except FrostlineError as error:
-        return _fail(str(error), error.exit_code)
+        return _fail(with_flags(str(error)), error.exit_code)
     except typer.Abort:
         return _fail("interrupted", Interrupted.exit_code)
     except _ClickException as error:

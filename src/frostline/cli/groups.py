@@ -154,17 +154,9 @@ class ComputeOptions:
     gpus_per_trial: Annotated[float, typer.Option("--gpus-per-trial", help="GPUs of a trial, with --on.")] = 0
 
     def compute(self, device: torch.device) -> Compute:
-        """Return where trials run; refuse options that exclude each other."""
+        """Return where trials run."""
         from frostline.records.compute import Compute
 
-        if self.on is None and (self.cpus_per_trial, self.gpus_per_trial) != (1, 0):
-            raise OptionError(
-                "--cpus-per-trial and --gpus-per-trial: are for --on ray or an address; say --device for here"
-            )
-        if self.on is not None and self.workers is not None:
-            raise OptionError(
-                "--workers: is for processes on this machine; with --on, --cpus-per-trial says how many fit"
-            )
         return Compute(
             workers=1 if self.workers is None else self.workers,
             on=self.on,

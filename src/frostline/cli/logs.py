@@ -14,10 +14,20 @@ from typing import Annotated, Any
 import typer
 
 from frostline.cli import screen
+from frostline.cli.flags import with_flags
 from frostline.errors import FrostlineError, OptionError, TrialError
 from frostline.progress import logger
 
-_FORM = logging.Formatter("%(asctime)s %(levelname)-7s %(message)s")
+
+class _WithTimes(logging.Formatter):
+    """Lines of the file: when, how important, what."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)-7s %(message)s")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (logging's own name)
+        """Return the line, with flags for parameters."""
+        return with_flags(super().formatMessage(record))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +64,7 @@ class LogOptions:
             raise OptionError(
                 f"--log-file {self.log_file}: cannot be written ({error.strerror}); give another file"
             ) from None
-        handler.setFormatter(_FORM)
+        handler.setFormatter(_WithTimes())
         return handler
 
 

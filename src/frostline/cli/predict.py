@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from frostline.cli import groups, options, screen
+from frostline.cli.flags import with_flags
 
 if TYPE_CHECKING:
     from frostline.prediction.predict import Predictions
@@ -43,7 +44,7 @@ def command(
     if output is not None:
         from frostline.files.output_folder import check_file
 
-        check_file(output, "--output", _SUFFIXES)
+        check_file(output, "output", _SUFFIXES)
     with screen.starting():
         from frostline.prediction.loading import load_tuned
         from frostline.prediction.predict import answer
@@ -56,7 +57,7 @@ def command(
     with screen.stages() as progress:
         found = answer(loaded, rows, notes, is_pair_guessed=text_pair is None, progress=progress)
     for note in () if screen.is_quiet() else found.notes:
-        print(f"note: {note}", file=sys.stderr)
+        print(f"note: {with_flags(note)}", file=sys.stderr)
     if output is not None:
         with output.open("w", encoding="utf-8", newline="") as stream:
             (_write_lines if output.suffix == ".jsonl" else _write_csv)(found, stream)

@@ -19,6 +19,7 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
+from frostline.cli.flags import with_flags
 from frostline.progress import Progress, Step, logger, silent
 from frostline.records.table import cell_in_words
 
@@ -30,9 +31,16 @@ _STANDING_ROWS = 12
 _QUIET_SECONDS = 30  # at most, between two lines where there is no terminal
 
 
-def out() -> Console:
+class _Results(Console):
+    """A console that shows flags for the parameters that sentences name."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        super().print(*(with_flags(one) if isinstance(one, str) else one for one in objects), **options)
+
+
+def out(width: int = 160) -> Console:
     """The console for results. Wide where it is not a terminal, so that piped tables are never folded."""
-    return Console(width=None if sys.stdout.isatty() else 160, highlight=False)
+    return _Results(width=None if sys.stdout.isatty() else width, highlight=False)
 
 
 def print_json(value: Mapping[str, Any]) -> None:
@@ -117,9 +125,9 @@ class Lines(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print one line."""
-        line = record.getMessage()
+        line = with_flags(record.getMessage())
         if record.levelno == logging.INFO and not self._is_json:
-            self.printed.append(line)
+            self.printed.append(record.getMessage())
             say(line)
         elif record.levelno != logging.INFO or self.level < logging.INFO:
             _say_aside(f"{record.levelname.lower()}: {line}" if record.levelno > logging.INFO else line)
@@ -232,7 +240,7 @@ def show_table(made: StudyTable) -> None:
 
     What is the same in all rows stands above the table, and the two ends of an interval in one column.
     """
-    console = out() if sys.stdout.isatty() else Console(width=1000, highlight=False)
+    console = out(width=1000)
     console.print(made.title, style="bold", markup=False)
     rows = [_with_intervals(record) for record in made.records()]
     same = [name for name in (rows[0] if len(rows) > 1 else {}) if len({str(row[name]) for row in rows}) == 1]

@@ -108,7 +108,7 @@ def _locate(model: str | Path | None, revision: str | None) -> tuple[Path, str, 
     except OSError as error:  # a name too long for the file system, a folder that may not be looked into
         raise EncoderError(f"model {str(model)[:60]!r}: not a folder ({error.strerror})") from None
     if is_folder and revision is not None:
-        raise EncoderError(f"{model}: is a folder, and a revision goes with a hub id; leave --revision out")
+        raise EncoderError(f"{model}: is a folder, and a revision goes with a hub id; leave `revision` out")
     if is_folder:
         return path, str(model), None, "folder"
     if is_file:

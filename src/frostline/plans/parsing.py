@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from frostline.encoders.encoder import Encoder
     from frostline.tasks import Task
 
-_FORMS = "as 9,12,12 or layers=2+5+9,head=12 or freeze=8, or name a strategy (--list-plans) or a JSON file"
+_FORMS = "as 9,12,12 or layers=2+5+9,head=12 or freeze=8, or name a strategy such as best-down, or a JSON file"
 
 
 _DEEPEST = 1_000  # more layers than any encoder has

@@ -80,7 +80,7 @@ def find_model(folder: Path) -> Path:
         if (path / OWN_FILE).is_file() or (path / "config.json").is_file():
             return path
     if (folder / "frostline.json").is_file() or (folder / "checkpoints").is_dir():
-        raise EncoderError(f"{folder}: holds no model; if the run was stopped, go on with it with --resume")
+        raise EncoderError(f"{folder}: contains no model; if the run was interrupted, continue it with `resume=True`")
     raise EncoderError(f"{folder}: holds no model (neither config.json nor {OWN_FILE}); give the folder of a tuned one")
 
 
@@ -168,7 +168,7 @@ def _load_own(folder: Path, given: Encoder | str | Path | None, device: str | to
     if encoder.revision != base.revision:
         raise EncoderError(
             f"{folder}: was tuned on another version of {base.name} ({base.revision[:19]}) than the one in "
-            f"{encoder.name} ({encoder.revision[:19]}); give the right one with --model"
+            f"{encoder.name} ({encoder.revision[:19]}); give the right one with `encoder`"
         )
     tunable = make_tunable(
         encoder, plan, outputs=len(names) if kind == "classification" else 1, kind=kind, head=recipe.head
@@ -211,6 +211,6 @@ def _load_base(base: BaseEncoder, given: str | Path | None, folder: Path, device
     if not Path(str(base.folder)).is_dir():
         raise OptionError(
             f"{folder}: needs the encoder that it was tuned from, and {base.folder} is gone; say where it is now "
-            "with --model"
+            "with `encoder`"
         )
     return load_encoder(Path(str(base.folder)), device=device)

@@ -121,7 +121,7 @@ def answer(
         progress: progress callback.
     """
     if model.kind == "multiple choice" and rows.choices is None:
-        raise DataError(f"{model.name}: chooses between answers; the data needs columns with them (--choices)")
+        raise DataError(f"{model.name}: chooses between answers; the data needs columns with them (`choices`)")
     if model.kind != "multiple choice" and rows.choices is not None:
         rows = replace(rows, choices=None)
     if rows.pairs is not None and is_pair_guessed and model.tuned_on.get("pairs") is False:
@@ -220,9 +220,9 @@ def _check_pairs(model: Predictor, rows: Split) -> None:
     """Refuse pairs where the model was tuned on single texts, and the other way round."""
     pairs = model.tuned_on.get("pairs")
     if pairs is True and rows.pairs is None and rows.choices is None:
-        raise DataError(f"{model.name}: was tuned on pairs of texts; say which column holds the second (--text-pair)")
+        raise DataError(f"{model.name}: was tuned on pairs of texts; say which column holds the second (`text_pair`)")
     if pairs is False and rows.pairs is not None:
-        raise DataError(f"{model.name}: was tuned on single texts, but these are pairs; leave --text-pair out")
+        raise DataError(f"{model.name}: was tuned on single texts, but these are pairs; leave `text_pair` out")
 
 
 def _carved(model: Predictor, task: Task, rows: Split, split: str) -> tuple[str, ...]:
@@ -233,7 +233,7 @@ def _carved(model: Predictor, task: Task, rows: Split, split: str) -> tuple[str,
         return ()
     return (
         f"rows were divided otherwise in tuning: {len(rows):,} of {in_all:,} are judged, and where the model was tuned "
-        "on this file, some of them were trained on; of new rows, --split all judges all",
+        "on this file, some of them were trained on; of new rows, `split='all'` judges all",
     )
 
 

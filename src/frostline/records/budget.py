@@ -49,13 +49,13 @@ class Budget(Record):
         for name in ("minutes", "max_trainable", "max_latency", "max_memory", "max_layers"):
             value = getattr(self, name)
             if value is not None and not (isfinite(value) and value > 0):
-                raise OptionError(f"--{name.replace('_', '-')} {value:g}: must be above 0")
+                raise OptionError(f"`{name}={value:g}`: must be above 0")
         if self.max_latency is not None and self.max_latency > 1:
             raise OptionError(
-                f"--max-latency {self.max_latency:g}: is a share of the whole encoder's time, from 0 to 1, as in 0.5"
+                f"`max_latency={self.max_latency:g}`: is a share of the whole encoder's time, from 0 to 1, as in 0.5"
             )
         if self.margin is not None and not (isfinite(self.margin) and self.margin >= 0):
-            raise OptionError(f"--margin {self.margin:g}: must be 0 or more points")
+            raise OptionError(f"`margin={self.margin:g}`: must be 0 or more points")
         if self.goal not in GOALS:
             raise OptionError(f"goal {self.goal!r}: must be one of {', '.join(GOALS)}")
 

@@ -32,14 +32,18 @@ class Compute(Record):
 
     def __post_init__(self) -> None:
         if isinstance(self.workers, bool) or not isinstance(self.workers, int) or self.workers < 1:
-            raise OptionError(f"workers {self.workers!r}: must be a whole number, 1 or more")
+            raise OptionError(f"`workers={self.workers!r}`: must be a whole number, 1 or more")
         if self.on is not None and self.workers > 1:
-            raise OptionError("workers: are processes of this machine; with Ray, cpus_per_trial decides how many fit")
+            raise OptionError(
+                "`workers`: are processes of this machine; with `on`, `cpus_per_trial` decides how many fit"
+            )
         if self.on is None and (self.cpus_per_trial, self.gpus_per_trial) != (1, 0):
-            raise OptionError("cpus_per_trial and gpus_per_trial: are for trials on Ray; set `on`, or set the device")
+            raise OptionError(
+                "`cpus_per_trial` and `gpus_per_trial`: are for trials on Ray; give `on`, or the `device`"
+            )
         if self.cpus_per_trial < 0 or self.gpus_per_trial < 0 or self.cpus_per_trial + self.gpus_per_trial == 0:
             raise OptionError(
-                f"cpus_per_trial {self.cpus_per_trial:g}, gpus_per_trial {self.gpus_per_trial:g}: a trial needs "
+                f"`cpus_per_trial={self.cpus_per_trial:g}`, `gpus_per_trial={self.gpus_per_trial:g}`: a trial needs "
                 "something to run on"
             )
 

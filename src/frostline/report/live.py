@@ -38,7 +38,7 @@ def serving(folder: Path, *, port: int = 0) -> Iterator[str]:
     try:
         server = ThreadingHTTPServer((HOST, port), Handler)
     except OSError as error:
-        raise UserError(f"--port {port}: cannot be used ({error.strerror}); give another one") from None
+        raise UserError(f"`port={port}`: cannot be used ({error.strerror}); give another one") from None
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:

@@ -32,7 +32,7 @@ def write_report(folder: str | Path, path: str | Path | None = None) -> Path:
     if place.is_dir():
         raise OptionError(f"{place}: is a folder; give a file to write to")
     if place.suffix not in (".html", ".htm"):
-        raise OptionError(f"--output {place}: must end in .html; --figures DIR --format pdf writes the charts")
+        raise OptionError(f"{place}: must end in .html")
     place.parent.mkdir(parents=True, exist_ok=True)
     write_text(place, render(page_of(opened)))
     return place

@@ -39,9 +39,9 @@ def print_figures(
 
 def check_printing(folder: Path | None, *, form: str, scheme: str) -> None:
     """Refuse what figures cannot be written as, before anything is done."""
-    for name, given, known in (("format", form, FORMATS), ("theme", scheme, SCHEMES)):
+    for name, given, known in (("form", form, FORMATS), ("scheme", scheme, SCHEMES)):
         if given not in known:
-            raise OptionError(f"--{name} {given!r}{did_you_mean(given, known)}: must be one of {', '.join(known)}")
+            raise OptionError(f"`{name}={given!r}`{did_you_mean(given, known)}: must be one of {', '.join(known)}")
     if folder is not None and folder.exists() and not folder.is_dir():
         raise OptionError(f"{folder}: is a file; give a folder for the figures")
 

@@ -87,4 +87,8 @@ def _failures(opened: Opened) -> list[Section]:
         for spec, reason in opened.failures
     ]  # fmt: skip
     table = table_of("failed", "", rows)
-    return [Section(name="Trials that failed", tables=[table], text=["--retry-failed runs them again."])]
+    return [
+        Section(
+            name="Trials that failed", tables=[table], text=["The same study with `retry_failed=True` runs them again."]
+        )
+    ]

@@ -85,7 +85,7 @@ def measure_layers(
     chosen = with_options(chosen, asked.options)
     split = draw_rows(rows_of(task, asked.rows), asked.examples, seed=asked.seed)
     if task.kind != "regression" and len(set(split.labels)) < 2:
-        raise MeasureError(f"{task.name}: the {len(split)} sampled rows are all of one class; raise --examples")
+        raise MeasureError(f"{task.name}: the {len(split)} sampled rows are all of one class; raise `examples`")
     started = time.perf_counter()
     score = _score_streamed if asked.stream else _score_states
     scored = score(encoder, task, split, chosen, asked, progress)

@@ -32,7 +32,7 @@ def choose_scores(scores: Sequence[str] | str, task: Task, *, stream: bool) -> t
     reasons = {}
     for score in chosen:
         if task.kind == "regression" and (score.needs == "classes" or stream):
-            reasons[score.name] = "needs classes, and the labels are numbers to predict (unless --kind says otherwise)"
+            reasons[score.name] = "needs classes, and the labels are numbers to predict (unless `kind` says otherwise)"
         elif stream and score.from_moments is None:
             reasons[score.name] = "needs all states and cannot be streamed"
     if reasons and not isinstance(scores, str):

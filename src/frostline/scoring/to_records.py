@@ -92,6 +92,6 @@ def notes_on(
     if rows == "train" and encoder.is_tuned:
         notes.append(
             f"{encoder.name} is a tuned classifier: if it was tuned on these rows, it knows them by heart; "
-            "measure it on others with --rows validation"
+            "measure it on others with `rows='validation'`"
         )
     return notes

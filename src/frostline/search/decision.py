@@ -114,7 +114,7 @@ def _reasons(
     elif len(fine) == 1 and any(against[entry.spec.id].high >= -margin for entry in cheaper):
         said.append(
             f"It is the best on validation; {rows:,} rows are too few to show that any plan {_LESS[budget.goal]} is "
-            f"within {within} of it, so it is taken. More validation rows, or a larger --margin, may show one."
+            f"within {within} of it, so it is taken. More validation rows, or a larger `margin`, may show one."
         )
     elif len(fine) == 1 and cheaper:
         said.append(

@@ -18,9 +18,9 @@ _BARGAIN = 0.6  # of full fine-tuning's arithmetic: what takes more of it saves 
 
 @dataclass(frozen=True)
 class _Limit:
-    """One limit: its flag, the most that it allows, and what it looks at."""
+    """One limit: its name, the most that it allows, and what it looks at."""
 
-    flag: str
+    name: str
     most: float
     of: str  # a field of Cost
     unit: float = 1.0
@@ -48,7 +48,7 @@ def within(proposals: Sequence[Proposal], budget: Budget, *, called: str = "plan
     kept = [one for one in proposals if all(limit.allows(one.cost) for limit in limits)]
     excluded = [(limit, [one for one in proposals if not limit.allows(one.cost)]) for limit in limits]
     said = [
-        f"{limit.flag} {_written(limit.most)} excludes {len(some)} of {len(proposals)} {called}"
+        f"`{limit.name}={_written(limit.most)}` excludes {len(some)} of {len(proposals)} {called}"
         + (", full fine-tuning among them" if any(one.plan.embeddings for one in some) else "")
         for limit, some in excluded
         if some
@@ -73,13 +73,13 @@ def check_limits(costs: Costs, budget: Budget) -> None:
 
 def _limits(budget: Budget) -> list[_Limit]:
     given = [
-        ("--minutes", budget.minutes, "seconds", 60.0),
-        ("--max-trainable", budget.max_trainable, "trainable", 1.0),
-        ("--max-latency", budget.max_latency, "latency", 1.0),
-        ("--max-memory", budget.max_memory, "memory", 1e9),
-        ("--max-layers", budget.max_layers, "layers", 1.0),
+        ("minutes", budget.minutes, "seconds", 60.0),
+        ("max_trainable", budget.max_trainable, "trainable", 1.0),
+        ("max_latency", budget.max_latency, "latency", 1.0),
+        ("max_memory", budget.max_memory, "memory", 1e9),
+        ("max_layers", budget.max_layers, "layers", 1.0),
     ]
-    return [_Limit(flag, float(most), of, unit) for flag, most, of, unit in given if most is not None]
+    return [_Limit(name, float(most), of, unit) for name, most, of, unit in given if most is not None]
 
 
 def _what_would_fit(proposals: Sequence[Proposal], limits: Sequence[_Limit]) -> str:
@@ -89,12 +89,12 @@ def _what_would_fit(proposals: Sequence[Proposal], limits: Sequence[_Limit]) -> 
         others = [other for other in limits if other is not limit]
         amounts = [limit.amount(one.cost) for one in proposals if all(other.allows(one.cost) for other in others)]
         if amounts and min(amounts) > limit.most:
-            hints.append(f"{limit.flag} {_rounded_up(min(amounts))}")
+            hints.append(f"`{limit.name}={_rounded_up(min(amounts))}`")
     if hints:
         return f"With {' or with '.join(hints)} there would be one"
     nearest = min(proposals, key=lambda one: sum(limit.excess(one.cost) for limit in limits))
     needed = [limit for limit in limits if not limit.allows(nearest.cost)]
-    said = [f"{limit.flag} {_rounded_up(limit.amount(nearest.cost))}" for limit in needed]
+    said = [f"`{limit.name}={_rounded_up(limit.amount(nearest.cost))}`" for limit in needed]
     return f"With {' and '.join(said)} together there would be one"
 
 
@@ -127,7 +127,8 @@ def bargains(proposals: Sequence[Proposal], budget: Budget) -> tuple[list[Propos
         return kept, []
     plans = "1 plan saves" if left == 1 else f"{left} plans save"
     return kept, [
-        f"{plans} less than {100 - 100 * _BARGAIN:.0f}% of full fine-tuning's arithmetic: left out; --best takes all"
+        f"{plans} less than {100 - 100 * _BARGAIN:.0f}% of full fine-tuning's arithmetic: left out; "
+        "`goal='best'` takes all"
     ]
 
 
@@ -155,7 +156,7 @@ def fitting_time(proposals: Sequence[Proposal], seconds: float) -> tuple[list[Pr
     if not left:
         return kept, []
     full = ", full fine-tuning among them" if any(one.plan.embeddings for one in left) else ""
-    return kept, [f"--minutes leaves out the {len(left)} dearest of {len(proposals)} plans{full}"]
+    return kept, [f"`minutes` leaves out the {len(left)} dearest of {len(proposals)} plans{full}"]
 
 
 def race_seconds(proposals: Sequence[Proposal]) -> float:

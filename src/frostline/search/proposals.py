@@ -77,10 +77,10 @@ def propose(
             names = ", ".join(dict.fromkeys(plan.method for plan in left))
             notes.append(
                 f"{len(left)} plans whose models only Frostline can load ({names}) do not take part; "
-                "--allow-frostline-only lets them"
+                "`allow_frostline_only=True` lets them"
             )
     if not made:
-        raise OptionError("no plan makes a model that transformers alone can load; say --allow-frostline-only")
+        raise OptionError("no plan makes a model that transformers alone can load; pass `allow_frostline_only=True`")
     kept = [one for one in made if not any(_dominates(other, one, scores) for other in made if other is not one)]
     if len(kept) < len(made):
         notes.append(f"{len(made) - len(kept)} plans are left out: another one does more at no higher cost")

@@ -50,7 +50,7 @@ _CHOICE = "the choice"
 def check_task(task: Task) -> None:
     """Refuse a task that no choice can be made on."""
     if task.validation is None:
-        raise DataError(f"{task.name}: has no validation rows, and plans are chosen on them; give --validation")
+        raise DataError(f"{task.name}: has no validation rows, and plans are chosen on them; give `validation`")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +103,7 @@ class Search:
             others = [name for name, value in identity.items() if there.get(name) != value]
             raise OptionError(
                 f"{self.folder}: contains an interrupted run with a different {' and '.join(others)}; pass "
-                "--overwrite to start over, or give another --output"
+                "`overwrite=True` to start over, or give another `output`"
             )
         if known is not None:
             logger.info("continuing the interrupted run in %s", self.folder)
@@ -152,7 +152,7 @@ class Search:
             )
             clock.lap("race")
             if not outcome.rungs:
-                raise OptionError(f"every trial failed: {'; '.join(outcome.failed[:3])}; try a lower --learning-rate")
+                raise OptionError(f"every trial failed: {'; '.join(outcome.failed[:3])}; try a lower `learning_rate`")
             decision = self._decide(outcome)
             tests, tuned = self._test(context, shared, costs, outcome, decision)
             clock.lap("testing")

@@ -127,13 +127,13 @@ def _nothing_to_carve(parts: Parts) -> DataError:
     rows = counted(len(parts.train), "row")
     if len(set(zip(parts.train.texts, parts.train.pairs or parts.train.texts, strict=True))) == 1:
         same = f"{parts.source}: all {rows} have the same text, and copies stay together"
-        return DataError(f"{same}: nothing is left to test on; is it the right column (--text)?")
+        return DataError(f"{same}: nothing is left to test on; is it the right column (`text`)?")
     few = f"{rows} or groups of rows"
     if parts.kind == "classification" and len(parts.label_names) * 5 > len(parts.train):
         few = f"{rows} of {len(parts.label_names)} classes"
     return DataError(
         f"{parts.source}: {few} are too few to carve test and validation rows from; add rows, or, but for studies, "
-        "give --validation and --test"
+        "give `validation` and `test`"
     )
 
 
@@ -144,10 +144,10 @@ def _refuse_single_examples(parts: Parts) -> None:
     single = next((label for label, size in sorted(sizes.items()) if size == 1), None)
     if single is not None:
         row, name = parts.train.rows[parts.train.labels.index(single)], parts.label_names[int(single)]
-        hint = ", or leave --kind away if these are numbers to predict" if "." in name and name[-1].isdigit() else ""
+        hint = ", or leave `kind` out if these are numbers to predict" if "." in name and name[-1].isdigit() else ""
         raise DataError(
             f"{parts.source}:{row}: the only example of class {show(name)}; a class needs two or more for a split to "
-            f"be carved: add examples, merge the class, or, but for studies, give --validation and --test{hint}"
+            f"be carved: add examples, merge the class, or, but for studies, give `validation` and `test`{hint}"
         )
 
 

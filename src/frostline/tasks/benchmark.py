@@ -107,12 +107,12 @@ def register(benchmark: Benchmark) -> Preset:
 def _read(task: Benchmark, data_dir: str | Path | DatasetDict | None, revision: str | None) -> Parts:
     if data_dir is None:
         name, config = task.hub
-        found = load_hub(name, config=config, revision=revision, hint="pass --data-dir FOLDER with the official files")
+        found = load_hub(name, config=config, revision=revision, hint="pass `data_dir=FOLDER` with the official files")
         train, dev = _hub_tables(task, found)
         source = f"{name}:{config or 'default'}" + (f"@{revision}" if revision else "")
     elif isinstance(data_dir, str | Path):
         if revision is not None:
-            raise OptionError("--revision goes with the hub, not with --data-dir")
+            raise OptionError("`revision` goes with the hub, not with `data_dir`")
         folder = _task_folder(task, Path(data_dir))
         train, dev = _folder_tables(task, folder)
         source = str(folder)
@@ -152,7 +152,7 @@ def _task_folder(task: Benchmark, given: Path) -> Path:
     """The folder with the task's files: a sub-folder with one of its names, or the given folder itself."""
     if not given.is_dir():
         what = "is a file, not a folder" if given.exists() else "no such folder"
-        raise DataError(f"{given}: {what}; --data-dir takes the folder with the files of {task.name}")
+        raise DataError(f"{given}: {what}; `data_dir` takes the folder with the files of {task.name}")
     wanted = {_key(name) for name in task.folders}
     inside = sorted(entry for entry in given.iterdir() if entry.is_dir() and _key(entry.name) in wanted)
     if inside:

@@ -68,11 +68,11 @@ def choose_columns(
     """The columns as given, the missing ones guessed from common names."""
     known = {_key(column): column for column in table.columns}
     given_choices = tuple(c.strip() for c in choices.split(",")) if isinstance(choices, str) else tuple(choices or ())
-    for flag, column in (("--text", text), ("--text-pair", text_pair), ("--label", label)):
+    for given_by, column in (("`text`", text), ("`text_pair`", text_pair), ("`label`", label)):
         if column is not None:
-            check_column(table, column, flag)
+            check_column(table, column, given_by)
     for column in given_choices:
-        check_column(table, column, "choices")
+        check_column(table, column, "`choices`")
 
     label_column = label or _first(known, _LABEL_NAMES, taken={text, text_pair, *given_choices})
     choice_columns = given_choices or (_guess_choices(table, known) if label_column and not text_pair else ())
@@ -104,11 +104,11 @@ def guesses_in_words(guessed: Sequence[tuple[str, str]]) -> str:
     )
 
 
-def check_column(table: Table, column: str, flag: str) -> None:
+def check_column(table: Table, column: str, given_by: str) -> None:
     """Refuse a column that the table does not have, with the ones that it has."""
     if column not in table.columns:
         raise DataError(
-            f"{table.name}: no column {show(column)} (from {flag}){did_you_mean(column, table.columns)}; "
+            f"{table.name}: no column {show(column)} (from {given_by}){did_you_mean(column, table.columns)}; "
             f"it has {_listed_columns(table)}"
         )
 
@@ -167,12 +167,12 @@ def _undecided(table: Table, text: str | None, label: str | None) -> DataError:
         return DataError(f"{table.name}: one column only, {show(columns[0])}, but a text and a label are needed{hint}")
     roles = [role for role, column in (("text", text), ("label", label)) if column is None]
     question = "is the " + " and which the ".join(roles)
-    flags = " and ".join(f"--{role}" for role in roles)
+    choice = " and ".join(f"`{role}`" for role in roles)
     hint = ""
     if len(roles) == 2 and table.cells == "text" and any(" " in column.strip() for column in columns):
         hint = "; or is the line missing that names the columns?"
     return DataError(
-        f"{table.name}: cannot tell which column {question}; choose with {flags} from {_listed_columns(table)}{hint}"
+        f"{table.name}: cannot tell which column {question}; choose with {choice} from {_listed_columns(table)}{hint}"
     )
 
 

@@ -48,7 +48,7 @@ def read_file(path: str | Path) -> Table:
     """The rows of a CSV, TSV, JSON lines, JSON or Parquet file, plain or .gz."""
     suffix = format_of(path)
     if Path(path).is_dir():
-        raise DataError(f"{path}: is a folder; give a file in it, or a preset with --data-dir {path}")
+        raise DataError(f"{path}: is a folder; give a file in it, or a preset with `data_dir={path}`")
     if suffix not in SUFFIXES:
         if not Path(path).exists():
             raise missing_file(Path(path))

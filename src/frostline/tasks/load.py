@@ -81,19 +81,19 @@ def load_task(
     preset = _preset(data)
     if preset is None:
         if data_dir is not None:
-            raise OptionError(f"--data-dir goes with a preset; {_name_of(data)} is none{_near_preset(data)}")
+            raise OptionError(f"`data_dir` goes with a preset; {_name_of(data)} is none{_near_preset(data)}")
         tables, name = _tables(data, revision)
         columns = choose_columns(tables["train"], text=text, text_pair=text_pair, label=label, choices=choices)
         notes = _drop_unlabelled(tables, columns)
         for split, source in (("validation", validation), ("test", test)):
             if source is not None:
                 if split in tables:
-                    raise OptionError(f"--{split}: {_name_of(data)} has a {split} split of its own; give one of them")
+                    raise OptionError(f"`{split}`: {_name_of(data)} has a {split} split of its own; give one of them")
                 tables[split] = _one_table(source, split)
         parts = _table_parts(name, tables, columns, kind=kind, notes=notes, may_be_one=not splits)
     else:
-        own = {"--text": text, "--text-pair": text_pair, "--label": label, "--choices": choices, "--kind": kind}
-        parts = _preset_parts(preset, {**own, "--validation": validation, "--test": test}, data_dir, revision)
+        own = {"text": text, "text_pair": text_pair, "label": label, "choices": choices, "kind": kind}
+        parts = _preset_parts(preset, {**own, "validation": validation, "test": test}, data_dir, revision)
     return assemble(parts, protocol=protocol, seed=seed, metric=metric, carves=splits)
 
 
@@ -107,15 +107,15 @@ def _preset(data: Source) -> Preset | None:
 def _preset_parts(
     preset: Preset, given: Mapping[str, object], data_dir: str | Path | DatasetDict | None, revision: str | None
 ) -> Parts:
-    useless = [flag for flag, value in given.items() if value is not None]
+    useless = [f"`{name}`" for name, value in given.items() if value is not None]
     if useless:
         raise OptionError(
             f"{', '.join(useless)}: not with the preset {preset.name}, which has its own columns and splits"
         )
     if not preset.takes_data_dir:
-        for flag, value in (("--data-dir", data_dir), ("--revision", revision)):
+        for name, value in (("data_dir", data_dir), ("revision", revision)):
             if value is not None:
-                raise OptionError(f"{flag}: not with the preset {preset.name}, whose data Frostline fetches itself")
+                raise OptionError(f"`{name}`: not with the preset {preset.name}, whose data Frostline fetches itself")
     return replace(preset.read(data_dir, revision), preset=preset.name)
 
 
@@ -133,7 +133,7 @@ def _tables(data: Source, revision: str | None) -> tuple[dict[str, Table], str]:
         found = load_hub(match[1], config=match[2], revision=revision, hint=hint)
         return _dict_tables(data, found), data
     if revision is not None:
-        raise OptionError(f"--revision goes with a hub dataset; {_name_of(data)} is none")
+        raise OptionError(f"`revision` goes with a hub dataset; {_name_of(data)} is none")
     if isinstance(data, str | Path):
         if is_saved_dataset(data):
             loaded = load_saved(data)
@@ -199,9 +199,9 @@ def _table_parts(
 ) -> Parts:
     train = tables["train"]
     if kind == "multiple choice" and not columns.choices:
-        raise OptionError(f"{train.name}: multiple choice needs the columns with the candidates (--choices)")
+        raise OptionError(f"{train.name}: multiple choice needs the columns with the candidates (`choices`)")
     if kind is not None and kind != "multiple choice" and columns.choices:
-        raise OptionError(f"{train.name}: --choices goes with multiple choice, not with {kind}")
+        raise OptionError(f"{train.name}: `choices` goes with multiple choice, not with {kind}")
     for table in tables.values():
         for column in (columns.text, columns.label, *columns.choices, *([columns.pair] if columns.pair else [])):
             check_column(table, column, "the training rows")

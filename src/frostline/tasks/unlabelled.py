@@ -106,15 +106,15 @@ def _table(data: Any) -> Table | None:
 def _columns(table: Table, text: str | None, pair: str | None, choices: str | Sequence[str] | None) -> Columns:
     """The columns as a task would have them; the label, which need not be there, is a stand-in."""
     given = choices.split(",") if isinstance(choices, str) else choices or ()
-    flags = [("--text", text), ("--text-pair", pair), *(("--choices", name.strip()) for name in given)]
-    for flag, column in flags:
+    chosen = [("`text`", text), ("`text_pair`", pair), *(("`choices`", name.strip()) for name in given)]
+    for given_by, column in chosen:
         if column is not None:
-            check_column(table, column, flag)
+            check_column(table, column, given_by)
     whole = replace(table, columns={**table.columns, _STAND_IN: [0] * len(table)})
     try:
         return choose_columns(whole, text=text, text_pair=pair, label=_STAND_IN, choices=choices)
     except DataError:
         known = listed([show(column, width=40) for column in table.columns], most=12)
         raise DataError(
-            f"{table.name}: cannot tell which column holds the text; choose it with --text from {known}"
+            f"{table.name}: cannot tell which column holds the text; choose it with `text` from {known}"
         ) from None

@@ -231,7 +231,7 @@ def _checkpoints(encoder: Encoder, task: Task, plan: Plan, recipe: Recipe, setti
     if checkpoints.is_of_another_run():
         raise OptionError(
             f"{settings.folder or settings.checkpoints}: the interrupted run there had other data, plan or "
-            "recipe; give the same ones, or start over without --resume"
+            "recipe; give the same ones, or start over without `resume`"
         )
     return checkpoints
 

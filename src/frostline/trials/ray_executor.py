@@ -38,7 +38,7 @@ class OnRay:
         try:
             import ray
         except ImportError:
-            message = "--on ray: Ray is not installed; in a clone: pip install -c constraints.txt '.[ray]'"
+            message = "`on='ray'`: Ray is not installed; in a clone: pip install -c constraints.txt '.[ray]'"
             raise OptionError(message) from None
         if address is not None:
             _host_and_port(address)
@@ -100,7 +100,7 @@ class OnRay:
             self.ray.init(address=self.address or "local", **options)  # without "local" it joins a running cluster
         except (ConnectionError, ValueError, RuntimeError) as error:
             reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-            raise UserError(f"--on {self.address or 'ray'}: Ray cannot be reached ({reason})") from None
+            raise UserError(f"`on={self.address or 'ray'!r}`: Ray cannot be reached ({reason})") from None
         self._is_connected = True
         self._check_room()
         self._shared = self.ray.put(self.materials)
@@ -113,7 +113,7 @@ class OnRay:
             return
         most = {name: max((node.get(name, 0) for node in nodes), default=0) for name in ("CPU", "GPU")}
         raise UserError(
-            f"--cpus-per-trial {self.cpus:g}, --gpus-per-trial {self.gpus:g}: no node of the cluster has that many; "
+            f"`cpus_per_trial={self.cpus:g}`, `gpus_per_trial={self.gpus:g}`: no node of the cluster has that many; "
             f"the most on one node are {most['CPU']:g} CPUs and {most['GPU']:g} GPUs"
         )
 
@@ -132,7 +132,7 @@ class OnRay:
 def _host_and_port(address: str) -> tuple[str, int]:
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not (host and port.isdigit() and int(port) < 65536):
-        raise OptionError(f"--on {address}: must be ray, or the address of a cluster's head such as 10.0.0.5:6379")
+        raise OptionError(f"`on={address!r}`: must be ray, or the address of a cluster's head such as 10.0.0.5:6379")
     return host, int(port)
 
 
@@ -141,7 +141,7 @@ def _check_reachable(address: str) -> None:
     try:
         socket.create_connection(_host_and_port(address), timeout=_PATIENCE).close()
     except OSError as error:
-        raise UserError(f"--on {address}: no Ray cluster can be reached there ({error.strerror or error})") from None
+        raise UserError(f"`on={address!r}`: no Ray cluster can be reached there ({error.strerror or error})") from None
 
 
 def _run_on_node(materials: Materials, name: str, spec: dict[str, Any], keep: bool) -> dict[str, Any]:

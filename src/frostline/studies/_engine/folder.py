@@ -23,13 +23,13 @@ _KINDS = {"study": str, "encoders": dict, "tasks": dict, "seeds": int, "options"
 def check_folder(folder: Path) -> None:
     """Refuse what is no study's folder, and not empty."""
     if folder.exists() and not folder.is_dir():
-        raise OptionError(f"{folder}: is a file; give another --output")
+        raise OptionError(f"{folder}: is a file; give another `output`")
     is_study = (folder / SPECIFICATION).is_file() or not folder.exists()
     # Names with a dot are a lock's, or a file's that was being written when a study was killed.
     if not is_study and any(not one.name.startswith(".") for one in folder.iterdir()):
-        raise OptionError(f"{folder}: is no study's folder, and not empty; give another --output")
+        raise OptionError(f"{folder}: is no study's folder, and not empty; give another `output`")
     if (folder / "tables").exists() and not (folder / "tables").is_dir():
-        raise OptionError(f"{folder / 'tables'}: is in the way of the tables; move it, or give another --output")
+        raise OptionError(f"{folder / 'tables'}: is in the way of the tables; move it, or give another `output`")
 
 
 @contextlib.contextmanager
@@ -39,7 +39,7 @@ def lock_folder(folder: Path) -> Iterator[None]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OptionError(f"{folder}: cannot be made ({error.strerror}); give another --output") from None
+        raise OptionError(f"{folder}: cannot be made ({error.strerror}); give another `output`") from None
     try:
         # The system releases it when the process ends, however it ends.
         lock = FileLock(folder / _LOCK).acquire(blocking=False)
@@ -74,7 +74,7 @@ def write_specification(
     if place.exists():
         theirs = _read(place)
         if theirs["study"] != mine["study"] and _has_trials(folder):
-            raise OptionError(f"{folder}: holds the study {theirs['study']}; give another --output")
+            raise OptionError(f"{folder}: holds the study {theirs['study']}; give another `output`")
         # What there was no option for when the folder was made was as it still is unless it is set.
         theirs["options"] = {**defaults, **theirs.get("options", {})}
         theirs["recipe"] = {**Recipe().to_json(), **theirs.get("recipe", {})}
@@ -90,7 +90,7 @@ def write_specification(
         if differences and not _has_more_seeds(theirs, mine) and _has_trials(folder):
             raise OptionError(
                 f"{folder}: holds a study with another specification: {'; '.join(differences)}; "
-                "give the same, or another --output"
+                "give the same, or another `output`"
             )
         if not differences or (only_looks and _has_trials(folder)):
             return
@@ -109,7 +109,7 @@ def _read(place: Path) -> dict[str, Any]:
             raise ValueError("tasks have no fingerprints")
         return found
     except (ValueError, TypeError) as error:
-        raise UserError(f"{place}: is damaged ({error}); put a copy of it back, or give another --output") from None
+        raise UserError(f"{place}: is damaged ({error}); put a copy of it back, or give another `output`") from None
 
 
 def _has_more_seeds(theirs: Mapping[str, Any], mine: Mapping[str, Any]) -> bool:

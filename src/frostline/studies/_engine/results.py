@@ -67,7 +67,7 @@ def write_trials(folder: Path, path: Path) -> int:
 
     All have every digit and all that a trial was told; JSON has its predictions, histories and curves too.
     """
-    check_file(path, "--export", (".csv", ".json", ".parquet"))
+    check_file(path, "export", (".csv", ".json", ".parquet"))
     told = _of_all_trials(folder)
     if path.suffix == ".json":
         with Store(_check(folder), for_reading=True) as store:

@@ -30,7 +30,7 @@ def tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
             _curves(done, {task.name: METRICS[task.metrics[0]] for task in ask.tasks}),
             notes=[
                 "no interval where all seeds give the same: a task with few rows is measured on all of them; with "
-                "--rows below their number every seed draws its own",
+                "`rows` below their number every seed draws its own",
                 *dict.fromkeys(left_out),
             ],
         ),
