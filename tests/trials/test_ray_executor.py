@@ -127,7 +127,7 @@ def test_an_address_that_is_none_is_refused_before_anything_starts(materials, ad
 
 @pytest.mark.parametrize(("cpus", "gpus"), [(0, 0), (-1, 0), (1, -1)])
 def test_a_trial_that_may_take_nothing_is_refused(cpus, gpus):
-    with pytest.raises(OptionError, match=r"cpus_per_trial .* a trial needs something to run on"):
+    with pytest.raises(OptionError, match=r"cpus_per_trial=.* a trial needs something to run on"):
         Compute(on="ray", cpus_per_trial=cpus, gpus_per_trial=gpus)
 
 
