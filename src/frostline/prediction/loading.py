@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,12 @@ from frostline.encoders.encoder import Encoder
 from frostline.encoders.families._family import Config
 from frostline.encoders.heads import FamilyHead, HeadKind, family_head
 from frostline.encoders.loading import EMBEDDED_NAME, load_encoder, read_config
-from frostline.errors import EncoderError, OptionError
+from frostline.errors import EncoderError, OptionError, RecordError
 from frostline.files.atomic import read_json
 from frostline.progress import Progress, silent
-from frostline.records import BaseEncoder, Origin, Plan, Recipe
+from frostline.records import BaseEncoder, Origin, Plan
+from frostline.records.references import TunedTask
+from frostline.records.tuned import FrostlineModel
 from frostline.tasks import Split
 from frostline.training.dataset import Examples, tokenize_split
 from frostline.training.loop import load_weights
@@ -38,7 +41,7 @@ class Predictor:
         label_names: by class number; by position for multiple choice, empty for regression.
         max_length: texts are cut at this many tokens.
         name: how messages call it.
-        tuned_on: what the run's folder says of the task; empty for a model alone.
+        tuned_on: the task that the run's folder names; None for a model alone.
     """
 
     tunable: Tunable
@@ -46,7 +49,7 @@ class Predictor:
     label_names: tuple[str, ...]
     max_length: int
     name: str
-    tuned_on: Mapping[str, Any] = field(default_factory=dict)
+    tuned_on: TunedTask | None = None
 
     def outputs(self, split: Split, *, progress: Progress = silent) -> Tensor:
         """Logits or values of every row, (rows, outputs); the rows' labels are not looked at."""
@@ -104,13 +107,12 @@ def _load_stock(folder: Path, device: str | torch.device) -> Predictor:
     )
 
 
-def _tuned_on(folder: Path) -> Mapping[str, Any]:
-    """What the run's folder that holds a model says of its task: name, fingerprint, pairs or single texts."""
+def _tuned_on(folder: Path) -> TunedTask | None:
+    """Return the task that the run's folder around a model names; None for a model alone."""
     try:
-        found = read_json(folder.absolute().parent / "result.json")["task"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return {}
-    return found if isinstance(found, dict) else {}
+        return TunedTask.from_json(read_json(folder.absolute().parent / "result.json")["task"])
+    except (OSError, ValueError, KeyError, TypeError, RecordError):
+        return None
 
 
 def _kind_of(config: dict[str, Any], folder: Path) -> HeadKind:
@@ -153,17 +155,8 @@ def _fill(head: FamilyHead, folder: Path) -> None:
 def _load_own(folder: Path, given: Encoder | str | Path | None, device: str | torch.device) -> Predictor:
     from safetensors.torch import load_file
 
-    try:
-        about = read_json(folder / OWN_FILE)
-        plan, recipe = Plan.from_json(about["plan"]), Recipe.from_json(about["recipe"])
-        kind, names, length, base = (
-            about["task"],
-            tuple(about["labels"]),
-            int(about["max_length"]),
-            _read_base(about["base"]),
-        )
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise EncoderError(f"{folder / OWN_FILE}: cannot be read ({type(error).__name__}: {error})") from None
+    about = _read_own(folder / OWN_FILE)
+    base, plan, kind, names = about.base, about.plan, about.task, about.labels
     encoder = given if isinstance(given, Encoder) else _load_base(base, given, folder, device)
     if encoder.revision != base.revision:
         raise EncoderError(
@@ -171,7 +164,7 @@ def _load_own(folder: Path, given: Encoder | str | Path | None, device: str | to
             f"{encoder.name} ({encoder.revision[:19]}); give the right one with `encoder`"
         )
     tunable = make_tunable(
-        encoder, plan, outputs=len(names) if kind == "classification" else 1, kind=kind, head=recipe.head
+        encoder, plan, outputs=len(names) if kind == "classification" else 1, kind=kind, head=about.recipe.head
     )
     try:
         load_weights(tunable, load_file(folder / OWN_WEIGHTS))
@@ -182,15 +175,23 @@ def _load_own(folder: Path, given: Encoder | str | Path | None, device: str | to
         tunable=tunable,
         kind=kind,
         label_names=names,
-        max_length=length,
+        max_length=about.max_length,
         name=str(folder),
         tuned_on=_tuned_on(folder),
     )
 
 
-def _read_base(data: Mapping[str, Any]) -> BaseEncoder:
-    """The encoder that a model's file names; files had no origin at first."""
-    return BaseEncoder(**{"origin": _origin_in_first_files(data), **data})
+def _read_own(path: Path) -> FrostlineModel:
+    """Return how to put a model together; the first files do not say where the encoder came from."""
+    try:
+        data = read_json(path)
+        with suppress(KeyError, TypeError):
+            data["base"] = {"origin": _origin_in_first_files(data["base"]), **data["base"]}
+        return FrostlineModel.from_json(data)
+    except OSError as error:
+        raise EncoderError(f"{path}: cannot be read ({error.strerror})") from None
+    except (RecordError, ValueError) as error:
+        raise EncoderError(f"{path}: cannot be read ({error})") from None
 
 
 def _origin_in_first_files(data: Mapping[str, Any]) -> Origin:

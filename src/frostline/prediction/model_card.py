@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from frostline.files import provenance
 from frostline.plans.methods import METHODS
-from frostline.records import Plan
 
 if TYPE_CHECKING:
     from frostline.training.result import Tuned
@@ -31,7 +30,7 @@ def write_card(tuned: Tuned, *, is_stock: bool) -> str:
     """
     parameters = tuned.trained.audit
     rows = [
-        ("plan", f"{tuned.plan}: {plan_in_words(tuned.plan, tuned.base.layers)}"),
+        ("plan", f"{tuned.plan.name}: {tuned.plan.in_words(tuned.base.layers)}"),
         ("chosen because", tuned.plan.because),
         ("method", f"{tuned.plan.method}: {METHODS[tuned.plan.method].summary}"),
         ("parameters", f"{parameters.total:,}, of which {parameters.trainable:,} were trained"),
@@ -71,21 +70,6 @@ def write_card(tuned: Tuned, *, is_stock: bool) -> str:
             "",
         ]
     )
-
-
-def plan_in_words(plan: Plan, depth: int) -> str:
-    """What trained, what stayed as pretrained and what was dropped, in a sentence."""
-    if not plan.layers:
-        trained = "only the head was trained"
-    else:
-        embeddings = ", the embeddings" if plan.embeddings else ""
-        trained = f"{_layers(plan.layers)} of {depth}{embeddings} and the head were trained"
-    frozen = [number for number in range(1, plan.head + 1) if number not in plan.layers]
-    kept = [*([] if plan.embeddings else ["the embeddings"]), *([_layers(tuple(frozen))] if frozen else [])]
-    stayed = f"; {' and '.join(kept)} stayed as pretrained" if kept else ""
-    above = tuple(range(plan.head + 1, depth + 1))
-    dropped = f"; {_layers(above)} {'was' if len(above) == 1 else 'were'} dropped" if above else ""
-    return f"{trained}{stayed}; the head reads layer {plan.head}{dropped}"
 
 
 def command_line() -> str:
@@ -177,14 +161,6 @@ def _metrics_table(metrics: Mapping[str, Mapping[str, float]]) -> list[str]:
         f"|---|{'---|' * len(names)}",
         *(f"| {split} | {' | '.join(f'{values[name]:.4f}' for name in names)} |" for split, values in metrics.items()),
     ]
-
-
-def _layers(numbers: tuple[int, ...]) -> str:
-    if len(numbers) == 1:
-        return f"layer {numbers[0]}"
-    if len(numbers) > 2 and numbers[-1] - numbers[0] + 1 == len(numbers):
-        return f"layers {numbers[0]} to {numbers[-1]}"
-    return f"layers {', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"
 
 
 def _cell(text: str) -> str:

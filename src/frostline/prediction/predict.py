@@ -124,7 +124,7 @@ def answer(
         raise DataError(f"{model.name}: chooses between answers; the data needs columns with them (`choices`)")
     if model.kind != "multiple choice" and rows.choices is not None:
         rows = replace(rows, choices=None)
-    if rows.pairs is not None and is_pair_guessed and model.tuned_on.get("pairs") is False:
+    if rows.pairs is not None and is_pair_guessed and model.tuned_on and not model.tuned_on.pairs:
         rows = replace(rows, pairs=None)  # a column that was taken for a second text
         notes = (*notes, f"the second text is not used: {model.name} was tuned on single texts")
     _check_pairs(model, rows)
@@ -218,16 +218,18 @@ def in_model_terms(model: Predictor, task: Task, split: str) -> tuple[Split, tup
 
 def _check_pairs(model: Predictor, rows: Split) -> None:
     """Refuse pairs where the model was tuned on single texts, and the other way round."""
-    pairs = model.tuned_on.get("pairs")
-    if pairs is True and rows.pairs is None and rows.choices is None:
+    if model.tuned_on is None:
+        return
+    pairs = model.tuned_on.pairs
+    if pairs and rows.pairs is None and rows.choices is None:
         raise DataError(f"{model.name}: was tuned on pairs of texts; say which column holds the second (`text_pair`)")
-    if pairs is False and rows.pairs is not None:
+    if not pairs and rows.pairs is not None:
         raise DataError(f"{model.name}: was tuned on single texts, but these are pairs; leave `text_pair` out")
 
 
 def _carved(model: Predictor, task: Task, rows: Split, split: str) -> tuple[str, ...]:
     """A note where a part of a file is judged that was divided otherwise in tuning, or was not there."""
-    known = model.tuned_on.get("fingerprint")
+    known = model.tuned_on and model.tuned_on.fingerprint
     in_all = sum(len(each) for each in task.splits.values())
     if split == "all" or known in (None, task.fingerprint) or len(rows) == in_all:
         return ()
