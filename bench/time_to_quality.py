@@ -149,7 +149,7 @@ class Arms:
             "validation": found.tuned.metrics["validation"][metric],
             "test": found.tuned.metrics["test"][metric],
             "plan": str(found.tuned.plan),
-            "stages": dict(found.seconds),
+            "stages": dict(found.record.seconds),
         }
 
     def with_regression(self) -> dict[str, object]:

@@ -24,6 +24,7 @@ from tests.trials.test_store import RESULT, numbered
 from frostline.encoders.loading import load_encoder
 from frostline.errors import OptionError, UserError
 from frostline.records import Recipe, TrialResult
+from frostline.records.study import StudySpec
 from frostline.studies import Ask
 from frostline.studies._engine import run as study_run
 from frostline.studies._engine.folder import write_specification
@@ -133,7 +134,7 @@ def asked_in(folder, **asked):
     usual = {"study": "reinitialise", "encoders": {}, "tasks": {}, "seeds": 3, "options": {}, "given": [],
              "recipe": Recipe().to_json(), "protocol": "held-out", "device": "cpu"}  # fmt: skip
     varies, only_looks = asked.pop("varies", ("epochs", "seeds")), asked.pop("only_looks", False)
-    write_specification(folder, usual | asked, defaults={}, aside={}, varies=varies, only_looks=only_looks)
+    write_specification(folder, StudySpec.from_json(usual | asked), defaults={}, varies=varies, only_looks=only_looks)
     with Store(folder / "store.sqlite") as store:
         store.put(numbered(1), RESULT)
     return json.loads((folder / "study.json").read_text())["seeds"]
@@ -215,19 +216,31 @@ def test_a_folder_with_something_else_in_it_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "content",
-    ["{", "[1]", "null", "{}", '{"study": 4}', '{"study": "freeze", "tasks": {"letters": 5}}',
-     '{"study": "freeze", "encoders": ["a"]}', '{"study": "freeze", "options": null}',
-     '{"study": "freeze", "given": null}', '{"study": "freeze", "seeds": "two"}'],
-)  # fmt: skip
-def test_a_damaged_specification_is_one_line(finished, tmp_path, content):
+    ("content", "problem"),
+    [
+        ("{", "is not JSON"),
+        ("[1]", "must be an object"),
+        ("null", "must be an object"),
+        ("{}", "study: is missing"),
+        ('{"study": 4}', "study: must be a valid string, not 4"),
+        ('{"study": ""}', "study: names no study"),
+        ('{"study": "freeze", "tasks": {"letters": 5}}', "tasks.letters: must be a valid array, not 5"),
+        ('{"study": "freeze", "tasks": {"letters": []}}', "tasks.letters: has no fingerprint"),
+        ('{"study": "freeze", "encoders": ["a"]}', "encoders: must be an object"),
+        ('{"study": "freeze", "options": null}', "options: must be an object, not null"),
+        ('{"study": "freeze", "given": 3}', "given: must be a valid array, not 3"),
+        ('{"study": "freeze", "seeds": "two"}', 'seeds: must be a valid integer, not "two"'),
+    ],
+)
+def test_a_damaged_specification_is_one_line(finished, tmp_path, content, problem):
     _, folder = finished
     (tmp_path / "freeze").mkdir()
     (tmp_path / "freeze" / "study.json").write_text(content)
     given = {"encoders": [str(folder / "tiny")], "tasks": [str(folder / "letters.csv")]}
-    said = r"study\.json: is damaged \(.*\); put a copy of it back, or give another `output`"
-    with pytest.raises(UserError, match=said) as error:
+    with pytest.raises(UserError) as error:
         run_quickly("freeze", tmp_path, **given)
+    assert str(error.value).startswith(f"{tmp_path / 'freeze' / 'study.json'}: {problem}")
+    assert str(error.value).endswith("; put a copy of it back, or give another `output`")
     assert "\n" not in str(error.value)
 
 
@@ -248,11 +261,11 @@ def test_what_is_in_the_way_is_said_before_anything_runs(tmp_path):
     (found.folder / "tables").unlink()
     (found.folder / "tables.json").unlink()
     (found.folder / "tables.json").mkdir()
-    with pytest.raises(UserError, match=r"tables.json: is damaged .*; move it away"):
+    with pytest.raises(UserError, match=r"tables\.json: cannot be read \(Is a directory\); move it away"):
         read_tables(found.folder)
     (found.folder / "tables.json").rmdir()
     (found.folder / "tables.json").write_text("{}")
-    with pytest.raises(UserError, match="it is no list of tables"):
+    with pytest.raises(UserError, match=r"tables\.json: must be a valid array, not \{\}; move it away"):
         read_tables(found.folder)
     (found.folder / "study.json").unlink()
     (found.folder / "study.json").mkdir()

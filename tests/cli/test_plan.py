@@ -91,7 +91,7 @@ def test_the_table_has_a_line_for_each_plan_with_what_it_costs_and_where_it_come
     assert lines[0].startswith(f"{model} (2 layers) on letters, 3 epochs")
     assert lines[2].split() == ["plan", "trainable", "saved", "latency", "memory", "cache", "seconds", "from"]
     for line, one in zip(lines[3:], known.proposals, strict=False):
-        assert line.startswith(f"{one.name} ")
+        assert line.startswith(f"{one.plan.name} ")
         assert f" {one.cost.trainable:,} " in line
         assert f" {100 * one.cost.latency:.0f}% " in line
         assert f"{one.cost.seconds:.0f} ({one.cost.low:.0f} to {one.cost.high:.0f})" in line

@@ -90,7 +90,7 @@ def test_it_says_what_was_raced_what_was_chosen_and_why_and_where_the_model_is(f
         "minus the best (95%)",
         *said["decision"]["why"],
         *(f"- {line}" for line in said["given_up"]),
-        "test rows, read once",
+        "On the test rows, which were read once:",
         "measuring ",
         f"model:   {folder}/model",
         f"report:  {folder}/report.html",
@@ -111,14 +111,14 @@ def test_the_table_has_a_line_for_each_complete_trial_and_marks_the_choice(finis
         assert line.startswith("▶") == (entry["trial"] == said["decision"]["chosen"])
         assert f" {100 * entry['validation']['accuracy']:.1f} " in line
         gap = said["decision"]["against_best"][entry["trial"]]
-        assert f"{gap['points']:+.1f} ({gap['low']:+.1f} to {gap['high']:+.1f})" in line
+        assert f"{gap['value']:+.1f} ({gap['low']:+.1f} to {gap['high']:+.1f})" in line
         assert entry["sources"][0].split(":")[0] in line
 
 
 def test_the_tests_are_shown_with_their_intervals(finished):
     folder, out = finished
     tests = json.loads((folder / "run.json").read_text())["tests"]
-    lines = out[out.index("test rows, read once") :].splitlines()[1 : 1 + len(tests)]
+    lines = out[out.index("which were read once:") :].splitlines()[2 : 2 + len(tests)]
     for line, test in zip(lines, tests, strict=True):
         assert line.startswith(test["name"])
         assert f"{100 * test['metrics']['accuracy']:.1f}  {100 * test['low']:.1f} to {100 * test['high']:.1f}" in line

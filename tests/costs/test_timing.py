@@ -101,7 +101,7 @@ def test_no_part_takes_less_than_no_time():
 def test_each_part_is_paid_for_as_often_as_it_happens(plan):
     cost = cost_of(plan)
     steps = RECIPE.epochs * cost.steps
-    layers = {"(layers none, head 4)": 0, "(4, 4, 4)": 1, "(2, 3, 4)": 3, "(1, 4, 4)": 4}[str(plan)]
+    layers = {"head only at 4": 0, "(4, 4, 4)": 1, "(2, 3, 4)": 3, "(1, 4, 4)": 4}[str(plan)]
     assert cost.steps == 5
     assert cost_of(plan, step=2.0).seconds == pytest.approx(2.0 * steps)
     assert cost_of(plan, layer=2.0).seconds == pytest.approx(2.0 * steps * layers)

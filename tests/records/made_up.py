@@ -17,6 +17,8 @@ from frostline.records._json import Record
 from frostline.records.budget import Budget
 from frostline.records.compute import Compute
 from frostline.records.references import MeasuredEncoder, MeasuredTask
+from frostline.records.run import Decision, Judged, RaceEntry, RunRecord
+from frostline.records.study import StudySpec
 from frostline.records.table import Table
 
 
@@ -104,6 +106,15 @@ def _tables(draw: st.DrawFn) -> Table:
     )  # fmt: skip
 
 
+@st.composite
+def _runs(draw: st.DrawFn) -> Any:
+    entries = draw(st.lists(drawn(RaceEntry), min_size=1, max_size=3))
+    ids = st.sampled_from([entry.trial for entry in entries])
+    tests = st.lists(by_fields(Judged, trial=ids), max_size=2).map(tuple)
+    race = st.just((tuple(entries[:1]), tuple(entries)))
+    return draw(by_fields(RunRecord, decision=by_fields(Decision, chosen=ids), tests=tests, race=race))
+
+
 _PLAIN: dict[Any, st.SearchStrategy[Any]] = {
     str: st.text(), int: st.integers(), float: finite, bool: st.booleans(), NoneType: st.none(), Any: json_values,
 }  # fmt: skip
@@ -118,9 +129,12 @@ def _in_a_recipe(name: str, least: float) -> st.SearchStrategy[float]:
     return _counts if isinstance(least, int) else _numbers
 
 
+_tasks = st.dictionaries(st.text(), st.lists(st.text(), min_size=1, max_size=3).map(tuple), max_size=2)
 _OWN: dict[Any, st.SearchStrategy[Any]] = {}
 _OWN |= {
     Plan: _plans(),
+    RunRecord: _runs(),
+    StudySpec: st.deferred(lambda: by_fields(StudySpec, study=st.text(min_size=1), tasks=_tasks)),
     Table: _tables(),
     Recipe: by_fields(
         Recipe,

@@ -17,7 +17,7 @@ from frostline.records.table import Table, table_of
         (Plan.full(12), "(1, 12, 12)"),
         (Plan.span(9, 10, 12), "(9, 10, 12)"),
         (Plan(layers=(2, 5, 9), head=12), "(layers 2+5+9, head 12)"),
-        (Plan(layers=(), head=4), "(layers none, head 4)"),
+        (Plan(layers=(), head=4), "head only at 4"),
     ],
 )
 def test_a_plan_prints_as_a_triple_where_it_is_contiguous(plan, text):

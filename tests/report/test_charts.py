@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.charts.figure_facts import check_figures
-from tests.report.report_tools import make_measurement, make_run, make_tuned
+from tests.report.report_tools import make_measurement, make_run, make_tuned, some_run
 
 from frostline.report.opened import open_folder
 from frostline.report.pages import page_of
@@ -27,8 +27,8 @@ def test_the_charts_claim_and_draw_what_the_folder_holds(name, tmp_path):
     check_figures(figures, CHARTS / f"{name}.txt")
 
 
-def test_the_front_holds_the_plans_that_none_beats_at_less_time(tmp_path):
-    rows = {row["plan"]: row for row in race_rows(open_folder(make_run(tmp_path / "run")))}
+def test_the_front_holds_the_plans_that_none_beats_at_less_time():
+    rows = {row["plan"]: row for row in race_rows(some_run())}
     assert {plan for plan, row in rows.items() if row["on_front"]} == set(rows)
     assert [row["role"] for row in rows.values()] == ["chosen", "tried", "tried"]
     assert rows["(2, 3, 3)"]["trainable"] == 300
@@ -36,7 +36,7 @@ def test_the_front_holds_the_plans_that_none_beats_at_less_time(tmp_path):
 
 def test_the_title_of_a_race_says_what_the_choice_saves_and_loses(tmp_path):
     figures = {one.name: one for one in page_of(open_folder(make_run(tmp_path / "run"))).figures}
-    assert figures["race"].title == "(2, 3, 3) takes 33% of the time of (1, 3, 3), 1.0 points below it"
+    assert figures["race"].title == "(2, 3, 3) takes 33% of the time of (1, 3, 3) full, 1.0 points below it"
     assert figures["tests"].title == (
         "The choice reaches 79.0 points of accuracy on the test rows, -0.5 (-1.5 to +0.5) against full fine-tuning"
     )

@@ -11,10 +11,10 @@ from frostline.report.notebook import tables_html
 HOSTILE = "<script>alert(1)</script>"
 
 
-def test_scores_show_every_layer_with_the_best_in_bold():
+def test_scores_show_every_layer_with_the_best_ones_marked():
     found = some_scores()._repr_html_()
-    assert "<b>1</b>" in found  # layer 2 by variability
-    assert "1.2 ~" in found
+    assert "<td>1.00 ±0.30 ◀</td>" in found  # layer 2 by variability
+    assert "<td>1.20 ±0.30 ~</td>" in found
     assert found.count("<tr>") == 1 + 4
     assert "fisher (high)" in found
 

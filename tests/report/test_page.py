@@ -138,7 +138,7 @@ def test_the_drawing_shows_what_becomes_of_each_layer_from_the_top_down(plan, to
 
 
 def test_the_drawing_on_the_page_is_that_of_the_chosen_plan(run, page, changed):
-    plan = run.decision.chosen.proposal.plan
+    plan = run.chosen.proposal.plan
     assert Parsed(page).roles == [part["role"] for part in layer_stack(plan, run.scores.depth)]
     other = changed({"plan": Plan.full(run.scores.depth).to_json()})
     assert Parsed(other).roles == ["head", "tuned", "tuned", "tuned"]
@@ -149,7 +149,7 @@ def test_the_drawing_on_the_page_is_that_of_the_chosen_plan(run, page, changed):
 
 def test_every_number_and_reason_of_the_run_is_on_the_page(run, page):
     words = Parsed(page).words
-    for said in (*run.decision.why, *run.given_up, *run.notes):
+    for said in (*run.decision.why, *run.record.given_up, *run.record.notes):
         assert said in words
     for test in run.tests:
         assert f"{100 * test.low:.1f} to {100 * test.high:.1f}" in words

@@ -11,14 +11,14 @@ import urllib.error
 import urllib.request
 
 import pytest
-from tests.report.report_tools import failed, make_measurement, make_run, make_study, make_tuned, some_scores
+from tests.report.report_tools import failed, make_measurement, make_run, make_study, make_tuned, some_scores, told
 from tests.report.test_page import Parsed
 from tests.trials.test_store import numbered
 
 from frostline.errors import OptionError, UserError
-from frostline.report import write_report
+from frostline.report import model_pages, write_report
 from frostline.report.live import serving
-from frostline.report.opened import _RUN, open_folder
+from frostline.report.opened import open_folder
 from frostline.report.pages import page_of
 from frostline.report.score_figures import best_in_words, curve_figures, similarity_figures
 from frostline.studies import STUDIES
@@ -34,8 +34,9 @@ def words_of(folder):
 
 def test_a_measurement_has_its_scores_legend_notes_and_command(tmp_path):
     words = words_of(make_measurement(tmp_path / "scores"))
-    for said in ("tiny on letters", "Layer 2 is the best by variability; 2 to 3 cannot be told apart", "1 *", "1.2 ~",
-                 "How spread out classes are.", "a note", "frostline measure 'my data.csv'"):  # fmt: skip
+    for said in ("tiny on letters", "Layer 2 is the best by variability; 2 to 3 cannot be told apart",
+                 "1.00 ±0.30 ◀", "1.20 ±0.30 ~", "How spread out classes are.", "a note",
+                 "frostline measure 'my data.csv'"):  # fmt: skip
         assert said in words
 
 
@@ -234,30 +235,71 @@ def test_a_folder_of_something_else_is_one_line(tmp_path):
     with pytest.raises(OptionError, match="holds nothing of Frostline's"):
         write_report(tmp_path)
     (tmp_path / "frostline.json").write_text(json.dumps({"kind": "cake"}))
-    with pytest.raises(OptionError, match="holds a cake, of which there is no report"):
+    with pytest.raises(
+        UserError, match=r"frostline\.json: kind: must be 'measurement', 'run', 'tuned' or 'study', not \"cake\""
+    ):
         write_report(tmp_path)
 
 
-def test_a_damaged_or_missing_file_is_one_line(tmp_path):
-    folder = make_measurement(tmp_path / "scores")
-    (folder / "scores.json").write_text("{")
-    with pytest.raises(UserError, match=r"scores\.json: is damaged"):
+REMEDY = "; run the command that wrote the folder again"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        ("run.json", "{", "is not JSON"),
+        ("run.json", "{}", "encoder: is missing"),
+        ("run.json", "[]", "must be an object, not []"),
+        ("result.json", '{"kind": "cake"}', "kind: must be 'tuned', not \"cake\""),
+        ("scores.json", '{"scores": 3}', "encoder: is missing"),
+        ("metrics.jsonl", '{"epoch": 1}\n{"epoch": null}\n', "line 2: epoch: must be a valid integer, not null"),
+        ("predictions.jsonl", '{"row": 1}', "line 1: text: is missing"),
+        ("frostline.json", '{"kind": "run", "format": 2}', "format: must be 1, not 2"),
+    ],
+)
+def test_a_file_that_is_not_as_it_was_written_is_one_line_with_the_file_and_the_field(tmp_path, name, content, problem):
+    for make in (make_run, make_tuned):
+        folder = make(tmp_path / make.__name__)
+        if make is make_tuned and name in ("run.json", "scores.json"):
+            continue
+        if make is make_run and name in ("result.json", "metrics.jsonl"):
+            continue  # its page is made from others
+        (folder / name).write_text(content)
+        with pytest.raises(UserError) as error:
+            write_report(folder)
+        assert str(error.value).startswith(f"{folder / name}: {problem}")
+        assert str(error.value).endswith(REMEDY)
+        assert "\n" not in str(error.value)
+
+
+def test_one_wrong_value_deep_in_a_run_is_named_by_its_path(tmp_path):
+    folder = make_run(tmp_path / "run")
+    run = told(folder, "run.json")
+    run["race"][0][1]["plan"]["layers"][0] = "one"
+    (folder / "run.json").write_text(json.dumps(run))
+    with pytest.raises(
+        UserError, match=r'run\.json: race\[0\]\[1\]\.plan\.layers\[0\]: must be a valid integer, not "one"'
+    ):
         write_report(folder)
-    (tmp_path / "frostline.json").write_text(json.dumps({"kind": "run"}))
-    (tmp_path / "run.json").write_text("{}")
-    with pytest.raises(UserError, match=r"run\.json: is damaged \(no 'encoder'\); run the command"):
-        write_report(tmp_path)
-    (tmp_path / "run.json").write_text(json.dumps({key: {} for key in _RUN}))
-    with pytest.raises(UserError, match=r"is damaged \(.*\); run the command"):
-        write_report(tmp_path)
+
+
+def test_a_file_that_is_missing_is_one_line(tmp_path):
+    folder = make_run(tmp_path / "run")
     with pytest.raises(OptionError, match="is a file; give the folder that it lies in"):
-        write_report(tmp_path / "run.json")
-    (folder / "scores.json").write_text('{"scores": 3}')
-    with pytest.raises(UserError, match=r"scores\.json: is damaged"):
+        write_report(folder / "run.json")
+    (folder / "run.json").unlink()
+    with pytest.raises(UserError, match=r"run\.json: is missing; run the command"):
         write_report(folder)
+    folder = make_measurement(tmp_path / "scores")
     (folder / "scores.json").unlink()
     with pytest.raises(UserError, match=r"holds no scores\.json"):
         write_report(folder)
+
+
+def test_a_bug_in_a_page_is_a_bug_and_no_damaged_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(model_pages, "tests_table", lambda run: run["tests"])
+    with pytest.raises(TypeError, match="not subscriptable"):
+        write_report(make_run(tmp_path / "run"))
 
 
 # The live view -------------------------------------------------------------------------------------------------------

@@ -89,7 +89,7 @@ def test_the_folder_holds_the_model_and_everything_that_was_found_and_nothing_un
         "predictions.jsonl", "report.html", "frostline.json",
     }  # fmt: skip
     assert read(found.folder / "frostline.json")["kind"] == "run"
-    assert Plan.from_json(read(found.folder / "plan.json")) == found.decision.chosen.proposal.plan
+    assert Plan.from_json(read(found.folder / "plan.json")) == found.chosen.proposal.plan
     assert LayerScores.from_json(read(found.folder / "scores.json")).to_json() == found.scores.to_json()
     assert read(found.folder / "run.json") == json.loads(json.dumps(found.to_json()))
     assert len(lines(found.folder / "metrics.jsonl")) == found.tuned.recipe.epochs
@@ -133,21 +133,23 @@ def test_choice_and_baselines_are_compared_on_the_test_rows(finished):
     assert set(found.race.baselines) == {"full fine-tuning", "the last layers", "the head only"}
     for test in found.tests:
         assert test.low <= test.metrics["accuracy"] <= test.high
-        if test.entry is found.decision.chosen:
+        if test.trial == found.decision.chosen:
             assert test.choice_minus_it is None
         else:
             gap = 100 * (found.tests[0].metrics["accuracy"] - test.metrics["accuracy"])
             assert test.choice_minus_it.value == pytest.approx(gap)
-    others = [test for test in found.tests if test.entry is not found.decision.chosen]
-    assert [line.split(":")[0] for line in found.given_up] == [
-        f"against {one.name} {one.entry.proposal.plan}" for one in others
+    others = [test for test in found.tests if test.trial != found.decision.chosen]
+    assert [line.split(":")[0] for line in found.record.given_up] == [
+        f"against {one.name}, {found.race.entry(one.trial).proposal.plan.name}" for one in others
     ]
 
 
 def test_plans_that_only_frostline_can_load_stay_out_and_that_is_said(finished):
     found, _ = finished
-    assert not {"houlsby", "pfeiffer", "prefix"} & {one.plan.method for one in found.proposals}
-    assert any("only Frostline can load (houlsby, pfeiffer, prefix) do not take part" in note for note in found.notes)
+    assert not {"houlsby", "pfeiffer", "prefix"} & {one.plan.method for one in found.record.proposals}
+    assert any(
+        "only Frostline can load (houlsby, pfeiffer, prefix) do not take part" in note for note in found.record.notes
+    )
 
 
 def test_no_test_row_is_read_before_the_choice_is_made(finished):
@@ -436,17 +438,19 @@ def test_a_task_without_test_rows_is_chosen_on_and_compared_without_them(encoder
     assert set(found.tuned.metrics) == {"validation"}
     assert {line["split"] for line in lines(tmp_path / "run" / "predictions.jsonl")} == {"validation"}
     assert not found.tuned.plan.embeddings  # or there would be nothing to compare it with
-    (line,) = found.given_up
+    (line,) = found.record.given_up
     (full,) = [entry for entry in found.race.final if entry.proposal.plan.embeddings]
-    mine, theirs = (one.result.predictions["validation"] for one in (found.decision.chosen, full))
+    mine, theirs = (one.result.predictions["validation"] for one in (found.chosen, full))
     gap = compare(task.validation.labels, mine, theirs, "accuracy")
-    assert line.startswith(f"against full fine-tuning (1, 2, 2): {gap} points of validation accuracy; tuning takes ")
+    assert line.startswith(
+        f"against full fine-tuning, (1, 2, 2) full: {gap} points of validation accuracy; tuning takes "
+    )
 
 
 def test_texts_that_are_cut_are_said_for_every_split(encoder, rows, tmp_path, few_plans):
     found = frostline.run(encoder, rows, output=tmp_path / "run", recipe=replace(RECIPE, max_length=5))
     for split in ("train", "validation", "test"):
-        assert any(f"{split} texts were longer than the limit and cut" in note for note in found.notes)
+        assert any(f"{split} texts were longer than the limit and cut" in note for note in found.record.notes)
 
 
 def test_every_trial_failing_is_one_line(encoder, rows, tmp_path, few_plans):
@@ -461,7 +465,7 @@ def test_few_rows_run_through_without_the_scores_that_they_do_not_allow(encoder,
     assert "probe.linear" not in found.scores.scores
     assert any("probe.linear left out: a probe holds out" in note for note in found.scores.notes)
     assert "note: the rows are too few for a linear probe: the head alone is tried on every layer" in log_lines
-    assert {one.plan.head for one in found.proposals if not one.plan.layers} == {1, 2}
+    assert {one.plan.head for one in found.record.proposals if not one.plan.layers} == {1, 2}
 
 
 def test_a_mistake_that_measuring_finds_leaves_nothing_behind(encoder, rows, tmp_path, monkeypatch):
@@ -479,7 +483,7 @@ def test_numbers_to_predict_run_through(encoder, tmp_path, quickly):
     found = frostline.run(encoder, task, output=tmp_path / "run", recipe=replace(RECIPE, epochs=1))
     assert set(found.tests[0].metrics) == {"spearman", "pearson"}
     said = [line for line in lines(tmp_path / "run" / "predictions.jsonl") if line["split"] == "validation"]
-    values = found.decision.chosen.result.predictions["validation"]
+    values = found.chosen.result.predictions["validation"]
     assert [line["prediction"] for line in said] == pytest.approx(list(values), abs=1e-6)
     assert len({round(value, 6) for value in values}) > 2
     again = frostline.predict(tmp_path / "run", [line["text"] for line in said])

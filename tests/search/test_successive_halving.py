@@ -211,7 +211,7 @@ def test_it_tells_after_every_trial_how_the_round_stands_best_first():
     first = [step for step in steps if step.detail == "round 1"]
     assert [len(step.table.rows) for step in first] == [1, 2, 3, 4]
     assert [(step.done, step.total) for step in first] == [(1, 4), (2, 4), (3, 4), (4, 4)]
-    values = [row["accuracy"] for row in first[-1].table.records()]
+    values = [row["accuracy, points"] for row in first[-1].table.records()]
     assert values == sorted(values, reverse=True)
 
 

@@ -166,11 +166,8 @@ def study(
         progress=progress,
     )
     with lock_folder(folder), contextlib.closing(runs):
-        families = {one.name: one.family.name for one in encoders}  # for the colours of figures
-        specification, aside = study_run.specification(), {"families": families}
-        write_specification(
-            folder, specification, defaults=chosen.defaults, aside=aside, varies=chosen.varies, only_looks=dry_run
-        )
+        specification = study_run.specification()
+        write_specification(folder, specification, defaults=chosen.defaults, varies=chosen.varies, only_looks=dry_run)
         return study_run.all(runs, retry_failed=retry_failed)
 
 

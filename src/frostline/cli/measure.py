@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from math import floor, log10
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -79,6 +78,7 @@ def command(
     with screen.starting():
         from frostline.api._measure import measure
         from frostline.files import output_folder
+        from frostline.files.provenance import folder_info
         from frostline.scoring.scores import LAYER_SCORES
     names = scores if scores in ("default", "all") else [name.strip() for name in scores.split(",")]
     for name in names if isinstance(names, list) else ():
@@ -104,7 +104,8 @@ def command(
             progress=progress,
         )
     if save is not None:
-        output_folder.write(save, kind="measurement", files={"scores.json": found.to_json()}, made_with={"seed": seed})
+        info = folder_info("measurement", seed=seed)
+        output_folder.write(save, info, {"scores.json": found.to_json()})
     if as_json:
         screen.print_json(found.to_json())
     else:
@@ -135,7 +136,6 @@ def _list_scores(as_json: bool) -> None:
     screen.out().print("\n* computed by default")
 
 
-_LEGEND = "(low) or (high): which is good; ± 95% interval; ◀ the best layer, ~ layers that cannot be told apart from it"
 _POOLED = {
     "mean": "each text is the mean of its tokens but the first",
     "first": "each text is its first token",
@@ -145,23 +145,21 @@ _POOLED = {
 
 
 def _show(found: LayerScores) -> None:
-    console = screen.out()
-    encoder, task = found.encoder, found.task
-    title = f"{encoder.name} ({encoder.family}, {found.depth} layers) on {task.name}"
-    console.print(title, style="bold", markup=False)
+    from frostline.scoring.tables import scores_table
+
+    console, task, table = screen.out(), found.task, scores_table(found)
+    console.print(table.title, style="bold", markup=False)
     asked = {
         "classification": f", classes {', '.join(task.labels)}",
         "multiple choice": " (a question with one of its choices, right or wrong)",
         "regression": "",
     }[task.kind]
     console.print(f"{found.examples:,} {found.rows} texts{asked}; {_POOLED[found.pooling]}\n", markup=False)
-    headers = [f"{name} ({score.better})" for name, score in found.scores.items()]
-    lines = [
-        ["embeddings" if layer == 0 else str(layer), *(_cell(score, layer) for score in found.scores.values())]
-        for layer in range(found.depth + 1)
-    ]
-    console.print(screen.table(["layer", *headers], lines, right=["layer", *headers]))
-    console.print(f"\n{_LEGEND}\n", markup=False)
+    # Marks stand in a column of their own, so that numbers are right below each other.
+    lines = [[cell if cell[-1] in "◀~" else f"{cell}  " for cell in map(str, row)] for row in table.rows]
+    console.print(screen.table(table.columns, lines, right=table.columns))
+    for note in table.notes:
+        console.print(f"\n{note}\n", markup=False)
     for score in found.scores.values():
         console.print(_finding(score))
     for one in found.agreement:
@@ -173,36 +171,12 @@ def _show(found: LayerScores) -> None:
         console.print(f"note: {note}", style="dim", markup=False)
 
 
-def _cell(score: LayerScore, layer: int) -> str:
-    value = score.values[layer]
-    if value is None:
-        return "undefined  "
-    places = _places(score)
-    low = None if score.low is None else score.low[layer]
-    reach = "" if low is None else f" ±{value - low:.{places}f}"
-    mark = "◀" if layer == score.best else "~" if layer in score.tied else " "
-    return f"{value:.{places}f}{reach} {mark}"
-
-
-def _places(score: LayerScore) -> int:
-    """Decimal places that show two digits of the usual interval, or four digits of the values without one."""
-    pairs = zip(score.values, score.low or (), strict=False)
-    sizes = [value - low for value, low in pairs if value is not None and low is not None]
-    digits = 2 if sizes else 4
-    sizes = sizes or [abs(value) for value in score.values if value is not None]
-    size = sorted(sizes)[len(sizes) // 2]
-    return min(9, max(0, digits - 1 - floor(log10(size)))) if size > 0 else 3
-
-
 def _finding(score: LayerScore) -> str:
+    from frostline.records.plan import layers_in_words
+
     if score.best is None:
         return f"{score.name}: undefined at every layer."
     others = [layer for layer in score.tied if layer != score.best]
     chance = "" if score.probability is None else f" (probability {score.probability[score.best]:.2f})"
-    tied = f"; {_listed(others)} cannot be told apart from it" if others else ""
+    tied = f"; {layers_in_words(others)} cannot be told apart from it" if others else ""
     return f"{score.name}: layer {score.best} is the best{chance}{tied}."
-
-
-def _listed(layers: list[int]) -> str:
-    words = [str(layer) for layer in layers]
-    return f"layer {words[0]}" if len(words) == 1 else f"layers {', '.join(words[:-1])} and {words[-1]}"

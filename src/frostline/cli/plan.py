@@ -53,8 +53,7 @@ def _show(found: Plans, *, epochs: int) -> None:
     console = screen.out()
     table = found.table
     console.print(f"{table.title}, {epochs} epochs\n", style="bold", markup=False)
-    rows = [[str(cell) for cell in row] for row in table.rows]
-    console.print(screen.table(table.columns, rows, right=table.columns[1:-1]))
+    console.print(screen.rich_table(table, left=("plan", "from")))
     console.print(
         "\n(bottom, top, head): those layers train and the head reads there; what lies above is dropped. Latency is "
         "relative to the whole encoder; seconds are for tuning on this machine, with the range that is likely.",

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
 from frostline.cli import budgets, groups, options, recipes, screen
 from frostline.errors import Interrupted
 
 if TYPE_CHECKING:
     from frostline.search.run_result import Run
-    from frostline.search.successive_halving import Entry
 
 
 def command(
@@ -99,74 +96,40 @@ def command(
         _show(found)
 
 
-def _race_table(entries: Sequence[Entry], *, chosen: str = "", gaps: dict[str, str] | None = None) -> Table:
-    from frostline.tasks.metrics import METRICS
-
-    if not entries:
-        return screen.table(["plan"], [], right=[])
-    metric = METRICS[next(iter(entries[0].result.metrics["validation"]))]
-    gap = [metric.gap("minus the best (95%)")] if gaps else []
-    columns = ["", "plan", metric.name, *gap, "trainable", "latency", "seconds", "from"]
-    lines = [
-        [
-            "▶" if entry.spec.id == chosen else "",
-            entry.name,
-            metric.shown(entry.result.metrics["validation"][metric.name]),
-            *([gaps.get(entry.spec.id, "")] if gaps else []),
-            f"{entry.proposal.cost.trainable:,}",
-            f"{100 * entry.proposal.cost.latency:.0f}%",
-            f"{entry.seconds:.1f}",
-            entry.proposal.origins,
-        ]
-        for entry in entries
-    ]
-    return screen.table(columns, lines, right=[metric.name, *gap, "trainable", "latency", "seconds"])
-
-
 def _show(found: Run) -> None:
     from frostline.prediction.model_card import how_to_load
+    from frostline.search.tables import race_table, tests_table
     from frostline.tasks.metrics import METRICS
     from frostline.tasks.raw_table import counted
 
-    console = screen.out()
-    encoder, task = found.scores.encoder, found.scores.task
-    console.print(f"{encoder.name} ({encoder.layers} layers) on {task.name}", style="bold", markup=False)
-    before = sum(len(rung) for rung in found.race.rungs[:-1])
+    console, run = screen.out(), found.record
+    console.print(f"{run.encoder.name} ({run.encoder.layers} layers) on {run.task.name}", style="bold", markup=False)
+    before = sum(len(rung) for rung in run.race[:-1])
     console.print(
-        f"{counted(len(found.proposals), 'plan')} raced; {counted(before, 'shorter trial')} led to these complete "
-        f"ones, on {len(found.tuned.task.validation or ()):,} validation rows:\n",
+        f"{counted(len(run.proposals), 'plan')} raced; {counted(before, 'shorter trial')} led to these complete "
+        f"ones, on {run.validation_rows:,} validation rows:\n",
         markup=False,
     )
-    gaps = {trial: str(gap) for trial, gap in found.decision.against_best.items()}
-    console.print(_race_table(found.race.final, chosen=found.decision.chosen.spec.id, gaps=gaps))
+    race = race_table(run.final, run.proposals, METRICS[run.task.metric], decision=run.decision)
+    console.print(screen.rich_table(race.without("learning rate", "because"), left=("", "plan", "from")))
     console.print()
-    for reason in found.decision.why:
+    for reason in run.decision.why:
         console.print(reason, markup=False)
-    for line in found.given_up:
+    for line in run.given_up:
         console.print(f"- {line}", markup=False)
-    if found.tests:
-        metric = METRICS[found.tuned.task.metrics[0]]
-        lines = [
-            [
-                test.name,
-                test.entry.name,
-                metric.shown(test.metrics[metric.name]),
-                f"{metric.shown(test.low)} to {metric.shown(test.high)}",
-                str(test.choice_minus_it or ("" if test is found.tests[0] else "the same plan")),
-            ]
-            for test in found.tests
-        ]
-        columns = ["test rows, read once", "plan", metric.name, "95% interval", metric.gap("choice minus it")]
-        console.print()
-        console.print(screen.table(columns, lines, right=columns[2:]))
-    spent = ", ".join(f"{what} {seconds:.0f} s" for what, seconds in found.seconds.items())
+    if run.tests:
+        tests = tests_table(run).without("trainable", "latency")
+        console.print("\nOn the test rows, which were read once:", markup=False)
+        console.print(screen.rich_table(tests, left=("model", "plan")))
+    spent = ", ".join(f"{what} {seconds:.0f} s" for what, seconds in run.seconds.items())
     console.print(f"\n{spent}", markup=False)
     where = found.folder / "model"
     console.print(f"model:   {where}", markup=False, soft_wrap=True)
     console.print(f"report:  {found.folder / 'report.html'}", markup=False, soft_wrap=True)
-    is_stock = found.decision.chosen.proposal.cost.stock
+    cost = run.cost(run.plan)
+    is_stock = cost is not None and cost.stock
     console.print(f"load it: {how_to_load(found.tuned, where, is_stock=is_stock)}", markup=False, soft_wrap=True)
-    for line in found.race.failed:
+    for line in run.failed:
         console.print(f"failed: {line}", markup=False)
-    for note in found.notes[found.announced :]:
+    for note in run.notes[found.announced :]:
         console.print(f"note: {note}", style="dim", markup=False)

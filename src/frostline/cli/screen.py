@@ -24,7 +24,7 @@ from frostline.progress import Progress, Step, logger, silent
 from frostline.records.table import cell_in_words
 
 if TYPE_CHECKING:
-    from frostline.records.table import Table as StudyTable
+    from frostline.records.table import Table as ResultTable
 
 _ROWS_ON_SCREEN = 60
 _STANDING_ROWS = 12
@@ -56,6 +56,18 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Seque
     for row in rows:
         made.add_row(*(escape(cell) for cell in row))  # labels and names may hold what looks like markup
     return made
+
+
+def rich_table(made: ResultTable, *, left: Sequence[str], rows: int | None = None) -> Table:
+    """Return a result's table as it is printed.
+
+    Args:
+        made: the table.
+        left: columns of words; the others are aligned to the right.
+        rows: how many at most; None for all.
+    """
+    lines = [[cell_in_words(cell) for cell in row] for row in made.rows[:rows]]
+    return table(made.columns, lines, right=[name for name in made.columns if name not in left])
 
 
 @contextlib.contextmanager
@@ -227,15 +239,14 @@ def stages() -> Iterator[Progress]:
         yield _logged(show)
 
 
-def _standing(made: StudyTable) -> Table:
+def _standing(made: ResultTable) -> Table:
     """Return an interim result, as much of it as fits above the bar."""
-    rows = [[cell_in_words(cell) for cell in row] for row in made.rows[:_STANDING_ROWS]]
-    shown = table(made.columns, rows, right=made.columns[1:-1])
+    shown = rich_table(made, left=("plan", "from"), rows=_STANDING_ROWS)
     shown.title, shown.title_justify = made.title, "left"
     return shown
 
 
-def show_table(made: StudyTable) -> None:
+def show_table(made: ResultTable) -> None:
     """A study's table on standard output, with its title and notes; on a terminal with no more rows than can be read.
 
     What is the same in all rows stands above the table, and the two ends of an interval in one column.

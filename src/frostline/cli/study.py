@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -138,7 +138,7 @@ def command(
         screen.say("nothing was run; the same command without --dry-run starts")
         return
     if as_json:
-        screen.print_json(_as_json(found))
+        screen.print_json(found.to_json())
     else:
         _show(found)
     if found.failed:
@@ -174,17 +174,6 @@ def _list(*, as_json: bool) -> None:
     lines = [[name, one.paper, one.question] for name, one in sorted(STUDIES.items())]
     console.print(screen.table(["study", "paper", "what it asks"], lines))
     console.print("\nA first look in minutes: frostline study NAME --quick")
-
-
-def _as_json(found: Studied) -> dict[str, Any]:
-    return {
-        "kind": "study",
-        "study": found.name,
-        "folder": str(found.folder),
-        "trials": len({point.spec.id for point in found.points}),
-        "failed": list(found.failed),
-        "tables": [table.to_json() for table in found.tables],
-    }
 
 
 def _show(found: Studied) -> None:

@@ -9,8 +9,7 @@ from typing import Any
 
 from frostline.errors import OptionError
 from frostline.files.atomic import write_json
-from frostline.files.provenance import command, versions
-from frostline.records import FORMAT_VERSION
+from frostline.records.folder import FolderInfo
 
 CHECKPOINTS = "checkpoints"  # of a run that is not over
 SAVING = f"{CHECKPOINTS}/.saving"  # a result that is being written
@@ -62,27 +61,16 @@ def check_output(folder: Path, *, overwrite: bool, resume: bool, is_run: bool = 
         )
 
 
-def write(folder: Path, *, kind: str, files: Mapping[str, Any], made_with: Mapping[str, Any]) -> None:
+def write(folder: Path, info: FolderInfo, files: Mapping[str, Any]) -> None:
     """Write JSON files into the folder, and `frostline.json`, which says what they are and where they come from.
 
     Args:
         folder: to write to.
-        kind: of result.
+        info: what the folder holds and what it was made with.
         files: by name, as plain JSON values.
-        made_with: what else there is to say, such as the seed; and the threads, where they are not this process's.
     """
-    import torch
-
-    about = {
-        "kind": kind,
-        "format": FORMAT_VERSION,
-        "command": command(),
-        "versions": versions(),
-        "threads": torch.get_num_threads(),
-        **made_with,
-    }
     folder.mkdir(parents=True, exist_ok=True)
-    for name, content in {**files, "frostline.json": about}.items():
+    for name, content in {**files, "frostline.json": info.to_json()}.items():
         write_json(folder / name, content)
 
 

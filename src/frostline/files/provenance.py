@@ -7,6 +7,8 @@ import sys
 from importlib import metadata
 from pathlib import Path
 
+from frostline.records.folder import FolderInfo, FolderKind
+
 _RECORDED = ("frostline", "torch", "transformers", "numpy", "scikit-learn", "scipy")
 
 
@@ -23,3 +25,26 @@ def command() -> list[str]:
 def versions() -> dict[str, str]:
     """Return the versions of Python and of the libraries that a result depends on."""
     return {"python": platform.python_version(), **{name: metadata.version(name) for name in _RECORDED}}
+
+
+def folder_info(
+    kind: FolderKind, *, seed: int | None = None, seeds: int | None = None, threads: int | None = None
+) -> FolderInfo:
+    """Return what a folder that is written now says of itself.
+
+    Args:
+        kind: of folder.
+        seed: that its content was made with.
+        seeds: how many a study has.
+        threads: CPU threads of a study's trials; everything else was computed with those of this process.
+    """
+    import torch
+
+    return FolderInfo(
+        kind=kind,
+        command=tuple(command()),
+        versions=versions(),
+        threads=threads if kind == "study" else torch.get_num_threads(),
+        seed=seed,
+        seeds=seeds,
+    )

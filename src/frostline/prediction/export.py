@@ -18,12 +18,14 @@ from frostline.encoders.families._family import Config, Model
 from frostline.encoders.heads import FamilyHead
 from frostline.encoders.loading import quiet_transformers
 from frostline.files import atomic, output_folder
+from frostline.files.provenance import folder_info
 from frostline.plans.methods import METHODS
 from frostline.prediction.loading import MODEL, OWN_FILE, OWN_WEIGHTS
 from frostline.prediction.loading import load_tuned as load_tuned
 from frostline.prediction.model_card import write_card
 from frostline.prediction.rows import predicted_rows
-from frostline.records import FORMAT_VERSION
+from frostline.records.folder import FolderKind
+from frostline.records.tuned import FrostlineModel
 from frostline.training.model import Tunable
 from frostline.training.stock import check_base, is_stock
 
@@ -35,7 +37,7 @@ def save(
     tuned: Tuned,
     folder: str | Path,
     *,
-    kind: str = "tuned",
+    kind: FolderKind = "tuned",
     files: Mapping[str, Any] | None = None,
     moved: Iterable[Path] = (),
     finish: Callable[[Path], object] | None = None,
@@ -66,7 +68,7 @@ def save(
             (folder / output_folder.CHECKPOINTS).rmdir()  # where it is empty
 
 
-def _fill(building: Path, tuned: Tuned, files: Mapping[str, Any], moved: Iterable[Path], *, kind: str) -> None:
+def _fill(building: Path, tuned: Tuned, files: Mapping[str, Any], moved: Iterable[Path], *, kind: FolderKind) -> None:
     """Write all files of a run's folder."""
     save_model(tuned, building / MODEL)
     written = {
@@ -85,7 +87,7 @@ def _fill(building: Path, tuned: Tuned, files: Mapping[str, Any], moved: Iterabl
     _write_lines(building / "predictions.jsonl", predictions)
     for path in moved:
         path.replace(building / path.name)
-    output_folder.write(building, kind=kind, files=written, made_with={"seed": tuned.recipe.seed})
+    output_folder.write(building, folder_info(kind, seed=tuned.recipe.seed), written)
 
 
 def save_model(tuned: Tuned, folder: Path) -> None:
@@ -154,17 +156,15 @@ def _save_own(tuned: Tuned, folder: Path) -> None:
     from safetensors.torch import save_file
 
     save_file({name: _plain(value) for name, value in tuned.tunable.trainable().items()}, folder / OWN_WEIGHTS)
-    about = {
-        "kind": "tuned model",
-        "format": FORMAT_VERSION,
-        "base": tuned.base.to_json(),
-        "plan": tuned.plan.to_json(),
-        "recipe": tuned.recipe.to_json(),
-        "task": tuned.task.kind,
-        "labels": list(tuned.task.label_names),
-        "max_length": _max_length(tuned),
-    }
-    atomic.write_json(folder / OWN_FILE, about)
+    about = FrostlineModel(
+        base=tuned.base,
+        plan=tuned.plan,
+        recipe=tuned.recipe,
+        task=tuned.task.kind,
+        labels=tuned.task.label_names,
+        max_length=_max_length(tuned),
+    )
+    atomic.write_json(folder / OWN_FILE, about.to_json())
 
 
 def _max_length(tuned: Tuned) -> int:

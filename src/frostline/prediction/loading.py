@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,12 @@ from torch import Tensor
 from frostline.encoders.encoder import Encoder
 from frostline.encoders.heads import FamilyHead, HeadKind, family_head
 from frostline.encoders.loading import EMBEDDED_NAME, load_encoder, read_config
-from frostline.errors import EncoderError, OptionError
+from frostline.errors import EncoderError, OptionError, RecordError
 from frostline.files.atomic import read_json
 from frostline.progress import Progress, silent
-from frostline.records import BaseEncoder, Origin, Plan, Recipe
+from frostline.records import BaseEncoder, Origin, Plan
+from frostline.records.references import TunedTask
+from frostline.records.tuned import FrostlineModel
 from frostline.tasks import Split
 from frostline.training.dataset import Examples, tokenize_split
 from frostline.training.loop import load_weights
@@ -37,7 +40,7 @@ class Predictor:
         label_names: names by class number; by position for multiple choice, empty for regression.
         max_length: number of tokens at which texts are cut.
         name: name in messages.
-        tuned_on: the task as recorded in the run's folder; empty for a model without one.
+        tuned_on: the task as recorded in the run's folder; None for a model without one.
     """
 
     tunable: Tunable
@@ -45,7 +48,7 @@ class Predictor:
     label_names: tuple[str, ...]
     max_length: int
     name: str
-    tuned_on: Mapping[str, Any] = field(default_factory=dict)
+    tuned_on: TunedTask | None = None
 
     def outputs(self, split: Split, *, progress: Progress = silent) -> Tensor:
         """Return logits or values of every row, (rows, outputs); labels are not used."""
@@ -103,12 +106,12 @@ def _load_stock(folder: Path, device: str | torch.device) -> Predictor:
     )
 
 
-def _tuned_on(folder: Path) -> Mapping[str, Any]:
-    """Return the task that the run's folder records: name, fingerprint, pairs or single texts."""
+def _tuned_on(folder: Path) -> TunedTask | None:
+    """Return the task that the run's folder around a model names; None for a model alone."""
     try:
-        return dict(read_json(folder.absolute().parent / "result.json")["task"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return {}
+        return TunedTask.from_json(read_json(folder.absolute().parent / "result.json")["task"])
+    except (OSError, ValueError, KeyError, TypeError, RecordError):
+        return None
 
 
 def _kind_of(config: dict[str, Any], folder: Path) -> HeadKind:
@@ -147,14 +150,8 @@ def _fill(head: FamilyHead, folder: Path) -> None:
 def _load_own(folder: Path, moved: Encoder | str | Path | None, device: str | torch.device) -> Predictor:
     from safetensors.torch import load_file
 
-    try:
-        about = read_json(folder / OWN_FILE)
-        plan, recipe = Plan.from_json(about["plan"]), Recipe.from_json(about["recipe"])
-        kind, names, length = about["task"], tuple(about["labels"]), int(about["max_length"])
-        # Files of the first releases do not record the origin.
-        base = BaseEncoder(**{"origin": _guess_origin(about["base"]), **about["base"]})
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise EncoderError(f"{folder / OWN_FILE}: cannot be read ({type(error).__name__}: {error})") from None
+    about = _read_own(folder / OWN_FILE)
+    base, plan, kind, names = about.base, about.plan, about.task, about.labels
     encoder = moved if isinstance(moved, Encoder) else _load_base(base, moved, folder, device)
     if encoder.revision != base.revision:
         raise EncoderError(
@@ -162,7 +159,7 @@ def _load_own(folder: Path, moved: Encoder | str | Path | None, device: str | to
             f"{encoder.name} ({encoder.revision[:19]}); give the right one with `encoder`"
         )
     tunable = make_tunable(
-        encoder, plan, outputs=len(names) if kind == "classification" else 1, kind=kind, head=recipe.head
+        encoder, plan, outputs=len(names) if kind == "classification" else 1, kind=kind, head=about.recipe.head
     )
     try:
         load_weights(tunable, load_file(folder / OWN_WEIGHTS))
@@ -173,10 +170,23 @@ def _load_own(folder: Path, moved: Encoder | str | Path | None, device: str | to
         tunable=tunable,
         kind=kind,
         label_names=names,
-        max_length=length,
+        max_length=about.max_length,
         name=str(folder),
         tuned_on=_tuned_on(folder),
     )
+
+
+def _read_own(path: Path) -> FrostlineModel:
+    """Return how to put a model together; files of the first releases do not record the encoder's origin."""
+    try:
+        data = read_json(path)
+        with suppress(KeyError, TypeError):
+            data["base"] = {"origin": _guess_origin(data["base"]), **data["base"]}
+        return FrostlineModel.from_json(data)
+    except OSError as error:
+        raise EncoderError(f"{path}: cannot be read ({error.strerror})") from None
+    except (RecordError, ValueError) as error:
+        raise EncoderError(f"{path}: cannot be read ({error})") from None
 
 
 def _guess_origin(data: Mapping[str, Any]) -> Origin:

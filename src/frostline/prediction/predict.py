@@ -124,7 +124,7 @@ def answer(
         raise DataError(f"{model.name}: chooses between answers; name the columns that contain them (`choices`)")
     if model.kind != "multiple choice" and rows.choices is not None:
         rows = replace(rows, choices=None)
-    if rows.pairs is not None and is_pair_guessed and model.tuned_on.get("pairs") is False:
+    if rows.pairs is not None and is_pair_guessed and model.tuned_on and not model.tuned_on.pairs:
         rows = replace(rows, pairs=None)  # the column was guessed wrongly
         notes = (*notes, f"the second text is not used: {model.name} was tuned on single texts")
     _check_pairs(model, rows)
@@ -218,16 +218,18 @@ def in_model_terms(model: Predictor, task: Task, split: str) -> tuple[Split, tup
 
 def _check_pairs(model: Predictor, rows: Split) -> None:
     """Refuse pairs where the model was tuned on single texts, and the other way round."""
-    pairs = model.tuned_on.get("pairs")
-    if pairs is True and rows.pairs is None and rows.choices is None:
+    if model.tuned_on is None:
+        return
+    pairs = model.tuned_on.pairs
+    if pairs and rows.pairs is None and rows.choices is None:
         raise DataError(f"{model.name}: was tuned on pairs of texts; name the column of second texts (`text_pair`)")
-    if pairs is False and rows.pairs is not None:
+    if not pairs and rows.pairs is not None:
         raise DataError(f"{model.name}: was tuned on single texts, but these are pairs; remove `text_pair`")
 
 
 def _carved(model: Predictor, task: Task, rows: Split, split: str) -> tuple[str, ...]:
     """Return a note if the rows were split differently in tuning, or were not part of it."""
-    fingerprint = model.tuned_on.get("fingerprint")
+    fingerprint = model.tuned_on and model.tuned_on.fingerprint
     in_all = sum(map(len, task.splits.values()))
     if split == "all" or fingerprint in (None, task.fingerprint) or len(rows) == in_all:
         return ()

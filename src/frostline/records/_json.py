@@ -115,9 +115,25 @@ def read_file(kind: type[T], path: Path) -> T:
         return read(kind, path.read_text(encoding="utf-8"))
 
 
+def read_lines(kind: type[T], path: Path) -> list[T]:
+    """Return the values of a file with a JSON text in every line.
+
+    Args:
+        kind: of a line.
+        path: of the file.
+    """
+    found = []
+    with _in_file(path):
+        for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
+            if line:
+                with _in_file(f"line {number}"):
+                    found.append(read(kind, line))
+    return found
+
+
 @contextmanager
-def _in_file(path: Path) -> Iterator[None]:
-    """Name the file in what is wrong with it."""
+def _in_file(path: Path | str) -> Iterator[None]:
+    """Name the file, or a part of it, in what is wrong with it."""
     try:
         yield
     except UnicodeDecodeError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -81,7 +81,42 @@ class Plan(Record, Displayed):
         """The same without the reason: equal for plans that do the same."""
         return {**self.to_json(), "because": ""}
 
+    @property
+    def name(self) -> str:
+        """How tables, figures and sentences call the plan: its layers and, where that is worth saying, its method."""
+        has_usual_method = self.method == "full" and not self.embeddings
+        return str(self) if has_usual_method else f"{self} {self.method}"
+
     def __str__(self) -> str:
-        if self.layers and len(self.layers) == self.layers[-1] - self.layers[0] + 1:
+        """The layers and the head, without the method: `(bottom, top, head)` where the layers are contiguous."""
+        if not self.layers:
+            return f"head only at {self.head}"
+        if len(self.layers) == self.layers[-1] - self.layers[0] + 1:
             return f"({self.layers[0]}, {self.layers[-1]}, {self.head})"
-        return f"(layers {'+'.join(map(str, self.layers)) or 'none'}, head {self.head})"
+        return f"(layers {'+'.join(map(str, self.layers))}, head {self.head})"
+
+    def in_words(self, depth: int) -> str:
+        """What trained, what stayed as pretrained and what was dropped, in a sentence.
+
+        Args:
+            depth: layers of the whole encoder.
+        """
+        trained = "only the head was trained"
+        if self.layers:
+            embeddings = ", the embeddings" if self.embeddings else ""
+            trained = f"{layers_in_words(self.layers)} of {depth}{embeddings} and the head were trained"
+        frozen = [number for number in range(1, self.head + 1) if number not in self.layers]
+        kept = [*([] if self.embeddings else ["the embeddings"]), *([layers_in_words(frozen)] if frozen else [])]
+        stayed = f"; {' and '.join(kept)} stayed as pretrained" if kept else ""
+        above = range(self.head + 1, depth + 1)
+        dropped = f"; {layers_in_words(above)} {'was' if len(above) == 1 else 'were'} dropped" if above else ""
+        return f"{trained}{stayed}; the head reads layer {self.head}{dropped}"
+
+
+def layers_in_words(layers: Sequence[int]) -> str:
+    """Return ascending layers as in 'layer 3', 'layers 3 and 5' or 'layers 3 to 6'."""
+    if len(layers) == 1:
+        return f"layer {layers[0]}"
+    if len(layers) > 2 and layers[-1] - layers[0] + 1 == len(layers):
+        return f"layers {layers[0]} to {layers[-1]}"
+    return f"layers {', '.join(map(str, layers[:-1]))} and {layers[-1]}"

@@ -39,7 +39,7 @@ class Plans(Record, Displayed):
         """The plans with their costs, as they are shown."""
         rows = [
             {
-                "plan": one.name,
+                "plan": one.plan.name,
                 "trainable": f"{one.cost.trainable:,}",
                 "saved": f"{one.cost.stored:,}",
                 "latency": f"{100 * one.cost.latency:.0f}%",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from frostline.records._json import Record
@@ -28,14 +29,11 @@ class Proposal(Record):
     joins_late: bool = False
 
     @property
-    def name(self) -> str:
-        """How tables call it."""
-        if not self.plan.layers:
-            return f"head only at {self.plan.head}"
-        is_full = self.plan.embeddings
-        return f"{self.plan} {self.plan.method}" if is_full or self.plan.method != "full" else str(self.plan)
-
-    @property
     def origins(self) -> str:
         """The strategies and methods that it comes from, without their options."""
-        return ", ".join(dict.fromkeys(source.split(":")[0] for source in self.sources))
+        return without_options(self.sources)
+
+
+def without_options(sources: Iterable[str]) -> str:
+    """Return strategies and methods without their options, each once."""
+    return ", ".join(dict.fromkeys(source.split(":")[0] for source in sources))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import Any
 
@@ -42,6 +42,15 @@ class Table(Record):
     def records(self) -> list[dict[str, Cell]]:
         """A mapping for each row."""
         return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+
+    def without(self, *columns: str) -> Table:
+        """Return the table without some columns; those that it does not have are no mistake."""
+        kept = [place for place, name in enumerate(self.columns) if name not in columns]
+        return replace(
+            self,
+            columns=tuple(self.columns[place] for place in kept),
+            rows=tuple(tuple(row[place] for place in kept) for row in self.rows),
+        )
 
     def to_csv(self) -> str:
         """The table as CSV, undefined values empty."""

@@ -10,11 +10,11 @@ from frostline.charts.theme import ROLES
 from frostline.records import LayerScores, Plan
 from frostline.records.display import as_html
 from frostline.records.plans import Plans
-from frostline.records.table import Table, cell_in_words, table_of
-from frostline.search.run_result import Run
-from frostline.studies import STUDIES
-from frostline.studies._engine.run import Studied
-from frostline.tasks.metrics import METRICS
+from frostline.records.run import RunRecord
+from frostline.records.study import StudyOutcome
+from frostline.records.table import Table, cell_in_words
+from frostline.scoring.tables import scores_table
+from frostline.search.tables import tests_table
 
 _MORE = {"dropped": ";border:1px dashed;text-decoration:line-through", "head": ";width:70%"}
 _ROLES = {name: f"background:{role.fill};color:{role.ink}{_MORE.get(name, '')}" for name, role in ROLES.items()}
@@ -48,25 +48,15 @@ def stack_html(parts: Sequence[Mapping[str, str]]) -> str:
 def plan_html(plan: Plan) -> str:
     """A plan with its drawing, as far up as the head."""
     because = f"<div>{escape(plan.because)}</div>" if plan.because else ""
-    name = str(plan) if plan.method == "full" else f"{plan}, {plan.method}"
-    return f"<div><b>{escape(name)}</b>{because}{stack_html(layer_stack(plan, plan.head))}</div>"
+    return f"<div><b>{escape(plan.name)}</b>{because}{stack_html(layer_stack(plan, plan.head))}</div>"
 
 
 @as_html.register
 def scores_html(scores: LayerScores) -> str:
-    """Layer scores as a table, the best layer of each in bold, those that cannot be told apart from it with a ~."""
-    columns = ["layer", *(f"{name} ({score.better})" for name, score in scores.scores.items())]
-    rows = []
-    for layer in range(scores.depth + 1):
-        row = ["embeddings" if layer == 0 else str(layer)]
-        for score in scores.scores.values():
-            value = score.values[layer]
-            shown = "" if value is None else f"{value:.3g}"
-            bold = layer == score.best
-            row.append(f"<b>{shown}</b>" if bold else f"{shown} ~" if layer in score.tied and shown else shown)
-        rows.append(row)
-    title = f"{scores.encoder.name} on {scores.task.name}: {scores.examples:,} {scores.rows} texts"
-    return f"<div><b>{_short(title)}</b>{_table(map(escape, columns), rows)}</div>"
+    """Layer scores as a table, the best layers marked."""
+    table = scores_table(scores)
+    title = f"{table.title}: {scores.examples:,} {scores.rows} texts"
+    return tables_html(title, [replace(table, title=" ".join(table.notes))])
 
 
 @as_html.register
@@ -76,30 +66,18 @@ def plans_html(plans: Plans) -> str:
 
 
 @as_html.register
-def run_html(run: Run) -> str:
+def run_html(run: RunRecord) -> str:
     """The chosen plan's drawing, and how the choice and the baselines did on the test rows."""
-    metric = METRICS[run.tuned.task.metrics[0]]
-    rows = [
-        {
-            "model": test.name,
-            "plan": test.entry.name,
-            f"test {metric.name}": metric.shown(test.metrics[metric.name]),
-            "95% interval": f"{metric.shown(test.low)} to {metric.shown(test.high)}",
-            metric.gap("choice minus it"): str(test.choice_minus_it or ""),
-        }
-        for test in run.tests
-    ]
-    name = f"{run.scores.encoder.name} on {run.scores.task.name}: {run.decision.chosen.name}"
-    drawing = stack_html(layer_stack(run.tuned.plan, run.scores.depth))
-    return drawing + tables_html(name, [table_of("tests", " ".join(run.decision.why), rows)])
+    name = f"{run.encoder.name} on {run.task.name}: {run.plan.name}"
+    drawing = stack_html(layer_stack(run.plan, run.encoder.layers))
+    return drawing + tables_html(name, [replace(tests_table(run), title=" ".join(run.decision.why))])
 
 
 @as_html.register
-def study_html(study: Studied) -> str:
+def study_html(study: StudyOutcome) -> str:
     """A study's tables."""
-    count = len({point.spec.id for point in study.points})
     failed = f", {len(study.failed)} failed" if study.failed else ""
-    return tables_html(f"{STUDIES[study.name].question} {count} trials{failed}", study.tables)
+    return tables_html(f"{study.question} {study.trials} trials{failed}", study.tables)
 
 
 def tables_html(title: str, tables: Iterable[Table]) -> str:

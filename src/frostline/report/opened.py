@@ -1,26 +1,33 @@
-"""A folder as a report reads it: what measuring, running or a study has written, as plain records."""
+"""A folder as a report reads it: what measuring, running or a study has written, as records.
+
+Files are checked here and nowhere else: what is wrong with one is a line that names the file and the field, and what
+goes wrong later is a bug.
+"""
 
 from __future__ import annotations
 
-import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from frostline.errors import OptionError, RecordError, UserError
-from frostline.files.atomic import read_json
 from frostline.records import LayerScores, TrialResult, TrialSpec
+from frostline.records._json import Number, Record, read_lines
+from frostline.records.folder import FolderInfo, FolderKind
+from frostline.records.prediction import PredictedRow
+from frostline.records.run import RunRecord
+from frostline.records.study import StudyProgress, StudySpec
 from frostline.records.table import Table
-from frostline.studies._engine.results import PROGRESS, STORE, read_tables
+from frostline.records.tuned import EvaluationStep, TuningResult
+from frostline.studies._engine.results import PROGRESS, SPECIFICATION, STORE, read_tables
 from frostline.trials.store import Store
 
-KINDS = ("measurement", "run", "tuned", "study")
-
-
-_RUN = ("encoder", "task", "plan", "race", "decision", "tests", "proposals", "failed", "given_up", "seconds", "notes")
+R = TypeVar("R", bound=Record)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,148 +37,134 @@ class Opened:
     Args:
         folder: where it lies.
         kind: measurement, run, tuned or study.
-        about: what `frostline.json` says: command, versions, seed, threads; empty while a study is running.
+        about: what `frostline.json` says; None while a study is running.
     """
 
     folder: Path
-    kind: str
-    about: Mapping[str, Any]
+    kind: FolderKind
+    about: FolderInfo | None
 
     @property
     def command(self) -> str:
         """What was typed; empty where it was called from Python."""
-        return shlex.join(self.about["command"]) if self.about.get("command") else ""
+        return shlex.join(self.about.command) if self.about else ""
 
     @property
     def made(self) -> list[tuple[str, str]]:
         """What it was made with: names and values."""
-        versions = [(name, str(value)) for name, value in dict(self.about.get("versions", {})).items()]
-        return [*versions, *((name, str(self.about[name])) for name in ("seed", "threads") if name in self.about)]
+        if self.about is None:
+            return []
+        numbers = {"seed": self.about.seed, "threads": self.about.threads}
+        return [*self.about.versions.items(), *((name, str(n)) for name, n in numbers.items() if n is not None)]
 
     @cached_property
     def scores(self) -> LayerScores | None:
         """What was measured."""
-        path = self.folder / "scores.json"
-        if not path.is_file():
-            return None
-        try:
-            return LayerScores.from_json(_json(path))
-        except RecordError as error:
-            raise damaged(path, error) from None
+        return self._optional(LayerScores, "scores.json")
 
     @cached_property
-    def run(self) -> Mapping[str, Any]:
-        """What `frostline run` found."""
-        return _record(self.folder / "run.json", *_RUN)
+    def run(self) -> RunRecord:
+        """What `frostline run` recorded."""
+        return self._record(RunRecord, "run.json")
 
     @cached_property
-    def result(self) -> Mapping[str, Any]:
-        """What tuning gave."""
-        return _record(self.folder / "result.json", "task", "plan", "metrics", "encoder", "parameters")
+    def result(self) -> TuningResult:
+        """What was recorded of the tuned model."""
+        return self._record(TuningResult, "result.json")
 
     @cached_property
-    def history(self) -> list[dict[str, Any]]:
-        """A record for every evaluation while the model was trained."""
-        return _lines(self.folder / "metrics.jsonl")
+    def history(self) -> Sequence[EvaluationStep]:
+        """The evaluations while the model was trained."""
+        return self._lines(dict[str, Number], "metrics.jsonl")
 
     @cached_property
-    def predictions(self) -> list[dict[str, Any]]:
+    def predictions(self) -> list[PredictedRow]:
         """What the model says of every held-out row."""
-        return _lines(self.folder / "predictions.jsonl")
+        return self._lines(PredictedRow, "predictions.jsonl")
 
     @cached_property
     def trials(self) -> list[tuple[TrialSpec, TrialResult]]:
         """Every finished trial."""
-        path = self.folder / STORE
-        if not path.is_file():
-            return []
-        with Store(path, for_reading=True) as store:
-            return list(store)
+        with self._store() as store:
+            return [] if store is None else list(store)
 
     @cached_property
     def finished(self) -> int:
         """How many trials are; those of a study can be many to read."""
-        path = self.folder / STORE
-        if not path.is_file():
-            return 0
-        with Store(path, for_reading=True) as store:
-            return len(store)
+        with self._store() as store:
+            return 0 if store is None else len(store)
 
     @cached_property
-    def failures(self) -> list[tuple[TrialSpec, str]]:
-        """The trials that failed, and why."""
-        path = self.folder / STORE
-        if not path.is_file():
-            return []
-        with Store(path, for_reading=True) as store:
-            return store.failures()
+    def failures(self) -> list[tuple[TrialSpec, TrialResult]]:
+        """The trials that failed."""
+        with self._store() as store:
+            return [] if store is None else store.failures()
 
     @cached_property
-    def study(self) -> Mapping[str, Any]:
+    def study(self) -> StudySpec:
         """What a study was asked."""
-        return _record(self.folder / "study.json", "study", "encoders", "tasks", "seeds")
+        return self._record(StudySpec, SPECIFICATION)
 
     @cached_property
-    def progress(self) -> Mapping[str, Any]:
-        """How far a study is; empty where it is over."""
-        path = self.folder / PROGRESS
-        return _json(path) if path.is_file() else {}
+    def progress(self) -> StudyProgress | None:
+        """How far a study is; None where it is over."""
+        return self._optional(StudyProgress, PROGRESS)
 
     @cached_property
     def tables(self) -> list[Table]:
         """The tables of a finished study."""
         return read_tables(self.folder) if (self.folder / STORE).is_file() else []
 
+    def _record(self, kind: type[R], name: str) -> R:
+        return read_record(kind, self.folder / name)
+
+    def _optional(self, kind: type[R], name: str) -> R | None:
+        return self._record(kind, name) if (self.folder / name).is_file() else None
+
+    def _lines(self, kind: type[T], name: str) -> list[T]:
+        path = self.folder / name
+        with _one_line(path):
+            return read_lines(kind, path) if path.is_file() else []
+
+    @contextmanager
+    def _store(self) -> Iterator[Store | None]:
+        path = self.folder / STORE
+        if not path.is_file():
+            yield None
+            return
+        with _one_line(path), Store(path, for_reading=True) as store:
+            yield store
+
 
 def open_folder(folder: str | Path) -> Opened:
-    """The folder, refused in one line where it is none of ours."""
+    """Return the folder, refused in one line where it is none of ours."""
     place = Path(folder)
     if place.is_file():
         raise OptionError(f"{place}: is a file; give the folder that it lies in")
     if not place.is_dir():
         raise OptionError(f"{place}: there is no such folder; give one that measure, run, tune or study has written")
-    about = place / "frostline.json"
-    if about.is_file():
-        found = _json(about)
-        kind = str(found.get("kind"))
-        if kind not in KINDS:
-            raise OptionError(f"{place}: holds a {kind}, of which there is no report")
-        return Opened(folder=place, kind=kind, about=found)
-    if (place / "study.json").is_file():
-        return Opened(folder=place, kind="study", about={})
+    if (place / "frostline.json").is_file():
+        about = read_record(FolderInfo, place / "frostline.json")
+        return Opened(folder=place, kind=about.kind, about=about)
+    if (place / SPECIFICATION).is_file():
+        return Opened(folder=place, kind="study", about=None)
     raise OptionError(
         f"{place}: holds nothing of Frostline's; give a folder that measure, run, tune or study has written"
     )
 
 
-def damaged(path: Path, error: Exception) -> UserError:
-    """What is said of a file that is ours and cannot be read as such."""
-    said = f"no {error}" if isinstance(error, KeyError) else str(error)
-    return UserError(f"{path}: is damaged ({said}); run the command that wrote the folder again")
+def read_record(kind: type[R], path: Path) -> R:
+    """Return the record in a file; a line that names the file and the field where it holds none."""
+    with _one_line(path):
+        return kind.from_file(path)
 
 
-def _json(path: Path) -> Any:
+@contextmanager
+def _one_line(path: Path) -> Iterator[None]:
+    """Say what to do about a file that is missing, or is not what it should be."""
     try:
-        return read_json(path)
+        yield
     except FileNotFoundError:
         raise UserError(f"{path}: is missing; run the command that wrote the folder again") from None
-    except ValueError as error:
-        raise damaged(path, error) from None
-
-
-def _record(path: Path, *keys: str) -> Mapping[str, Any]:
-    """The file's object, which has at least these keys."""
-    found = _json(path)
-    missing = [key for key in keys if not isinstance(found, dict) or key not in found]
-    if missing:
-        raise UserError(f"{path}: is damaged (no {missing[0]!r}); run the command that wrote the folder again")
-    return dict(found)
-
-
-def _lines(path: Path) -> list[dict[str, Any]]:
-    if not path.is_file():
-        return []
-    try:
-        return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
-    except ValueError as error:
-        raise UserError(f"{path}: is damaged ({error}); run the command that wrote the folder again") from None
+    except RecordError as error:
+        raise UserError(f"{error}; run the command that wrote the folder again") from None

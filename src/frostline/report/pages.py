@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from frostline.errors import OptionError, RecordError
+from frostline.errors import OptionError
 from frostline.files.atomic import write_text
 from frostline.report.model_pages import run_page, tuned_page
-from frostline.report.opened import Opened, damaged, open_folder
+from frostline.report.opened import Opened, open_folder
 from frostline.report.page import Page, render
 from frostline.report.score_pages import measurement_page
 from frostline.report.study_pages import study_page
@@ -40,7 +40,4 @@ def write_report(folder: str | Path, path: str | Path | None = None) -> Path:
 
 def page_of(opened: Opened) -> Page:
     """What stands on the folder's page."""
-    try:
-        return _MAKE[opened.kind](opened)
-    except (KeyError, TypeError, IndexError, AttributeError, RecordError) as error:
-        raise damaged(opened.folder, error) from error
+    return _MAKE[opened.kind](opened)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from frostline.errors import OptionError
-from frostline.records import LayerScore, LayerScores
-from frostline.records.table import Table, table_of
+from frostline.records import LayerScore
 from frostline.report.opened import Opened
 from frostline.report.page import Page, Section
 from frostline.report.score_figures import curve_figures, similarity_figures
+from frostline.scoring.tables import scores_table
 
 
 def score_sections(opened: Opened) -> list[Section]:
@@ -26,7 +24,7 @@ def score_sections(opened: Opened) -> list[Section]:
             name="Layer scores",
             text=["Measured before any training. The best layer of each score is drawn large."],
             figures=curve_figures(scores),
-            tables=[_score_table(scores)],
+            tables=[scores_table(scores)],
             legend=legend,
         )
     ]
@@ -41,18 +39,6 @@ def _from(score: LayerScore) -> str:
     if not score.paper:
         return ""
     return f"; paper {score.paper}" if score.paper[0].isdigit() else f"; {score.paper}"
-
-
-def _score_table(scores: LayerScores) -> Table:
-    records = []
-    for layer in range(scores.depth + 1):
-        record: dict[str, Any] = {"layer": "embeddings" if layer == 0 else str(layer)}
-        for name, score in scores.scores.items():
-            value = score.values[layer]
-            mark = " *" if layer == score.best else " ~" if layer in score.tied else ""
-            record[name] = "" if value is None else f"{value:.3g}{mark}"
-        records.append(record)
-    return table_of("scores", "", records, notes=["* the best layer; ~ cannot be told apart from it"])
 
 
 def measurement_page(opened: Opened) -> Page:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
 
-from frostline.prediction.model_card import plan_in_words
 from frostline.records.budget import GOALS, Budget
 from frostline.records.difference import Difference
+from frostline.records.run import Decision
 from frostline.search.successive_halving import Entry, Race
 from frostline.stats.intervals import compare
 from frostline.tasks import Task
@@ -26,25 +24,6 @@ _LESS = {
     "smallest": "with fewer parameters",
     "fastest": "that predicts faster",
 }
-
-
-@dataclass(frozen=True, kw_only=True)
-class Decision:
-    """Which plan was chosen and why.
-
-    Args:
-        chosen: the plan's entry in the last rung.
-        best: the best entry on validation.
-        against_best: by trial id, how far each plan is from the best on validation, in points.
-        good_enough: ids of the trials that are shown to lie within the margin of the best.
-        why: the reasons, a sentence each.
-    """
-
-    chosen: Entry
-    best: Entry
-    against_best: Mapping[str, Difference]
-    good_enough: tuple[str, ...]
-    why: tuple[str, ...]
 
 
 def decide(race: Race, task: Task, budget: Budget, *, depth: int, seed: int = 0) -> Decision:
@@ -79,8 +58,8 @@ def decide(race: Race, task: Task, budget: Budget, *, depth: int, seed: int = 0)
     chosen = best if budget.goal == "best" else min(fine, key=lambda entry: (price(entry), -entry.value))
     cheaper = [entry for entry in final if price(entry) < price(best)]
     return Decision(
-        chosen=chosen,
-        best=best,
+        chosen=chosen.spec.id,
+        best=best.spec.id,
         against_best=against,
         good_enough=tuple(entry.spec.id for entry in fine),
         why=tuple(_reasons(chosen, best, fine, cheaper, against, budget, METRICS[metric], len(rows), depth)),
@@ -100,7 +79,7 @@ def _reasons(
 ) -> list[str]:
     plan, margin = chosen.proposal.plan, budget.margin_of(metric.points)
     within = _points(margin) if metric.points == 100 else f"{margin:g}"
-    said = [f"{chosen.name}: {plan_in_words(plan, depth)}."]
+    said = [f"{plan.name}: {plan.in_words(depth)}."]
     if plan.because:
         said.append(f"Proposed by {chosen.proposal.origins}: {plan.because}.")
     if budget.goal == "best":
@@ -109,7 +88,7 @@ def _reasons(
         gap = against[chosen.spec.id]
         said.append(
             f"It is {GOALS[budget.goal]} of the {len(fine)} plans that are shown to be within {within} "
-            f"of the best one, {best.name}: {metric.said(gap)} on {rows:,} validation rows."
+            f"of the best one, {best.proposal.plan.name}: {metric.said(gap)} on {rows:,} validation rows."
         )
     elif len(fine) == 1 and any(against[entry.spec.id].high >= -margin for entry in cheaper):
         said.append(
@@ -130,7 +109,7 @@ def given_up(chosen: Entry, other: Entry, name: str, difference: str) -> str:
     mine, theirs = chosen.proposal.cost, other.proposal.cost
     quality = f"{difference}; " if difference else ""
     return (
-        f"against {name} {other.proposal.plan}: {quality}tuning takes {_share(mine.price, theirs.price)} its "
+        f"against {name}, {other.proposal.plan.name}: {quality}tuning takes {_share(mine.price, theirs.price)} its "
         f"arithmetic and took {_seconds(chosen.seconds)} in place of {_seconds(other.seconds)}, {mine.trainable:,} "
         f"parameters train in place of {theirs.trainable:,}, a prediction takes {_share(mine.latency, theirs.latency)} "
         "its time"
@@ -149,17 +128,3 @@ def _share(mine: float, theirs: float) -> str:
     if theirs <= 0:
         return "100% of"
     return f"{100 * mine / theirs:.0f}% of" if mine <= 2 * theirs else f"{mine / theirs:.1f} times"
-
-
-def as_json(decision: Decision) -> dict[str, Any]:
-    """The decision as plain JSON values."""
-    return {
-        "chosen": decision.chosen.spec.id,
-        "best": decision.best.spec.id,
-        "good_enough": list(decision.good_enough),
-        "against_best": {
-            trial: {"points": gap.value, "low": gap.low, "high": gap.high}
-            for trial, gap in decision.against_best.items()
-        },
-        "why": list(decision.why),
-    }

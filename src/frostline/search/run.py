@@ -24,10 +24,11 @@ from frostline.prediction.export import save
 from frostline.progress import Progress, Step, logger, silent
 from frostline.records import LayerScores, Plan
 from frostline.records.proposal import Proposal
-from frostline.search.decision import Decision, decide
+from frostline.records.run import Decision, Judged, RunRecord
+from frostline.search.decision import decide
 from frostline.search.limits import fitting_time
 from frostline.search.planning import Inputs, measure_for_plans, plans_within, time_steps
-from frostline.search.run_result import Judged, Run
+from frostline.search.run_result import Run, against_baselines
 from frostline.search.successive_halving import Entry, Race, Trials, race
 from frostline.stats.intervals import compare, interval
 from frostline.tasks import Task
@@ -156,19 +157,24 @@ class Search:
             decision = self._decide(outcome)
             tests, tuned = self._test(context, shared, costs, outcome, decision)
             clock.lap("testing")
-        result = Run(
-            scores=scores,
-            proposals=tuple(proposals),
-            race=outcome,
-            decision=decision,
-            tests=tuple(tests),
-            tuned=tuned,
+        task, seed = self.inputs.task, self.inputs.recipe.seed
+        record = RunRecord(
+            encoder=scores.encoder,
+            task=scores.task,
+            plan=tuned.plan,
+            recipe=tuned.recipe,
             budget=self.inputs.budget,
+            decision=decision,
+            given_up=against_baselines(task, outcome, decision, tests, seed=seed),
+            tests=tuple(tests),
+            race=tuple(tuple(entry.record for entry in rung) for rung in outcome.rungs),
+            failed=outcome.failed,
+            proposals=tuple(proposals),
             notes=tuple(dict.fromkeys([*notes, *outcome.notes, *tuned.notes, *shared.notes])),
-            announced=len(notes),
             seconds=clock.laps,
-            folder=self.folder,
+            validation_rows=len(task.validation or ()),
         )
+        result = Run(record=record, scores=scores, race=outcome, tuned=tuned, folder=self.folder, announced=len(notes))
         self._save(result)
         return result
 
@@ -227,11 +233,10 @@ class Search:
         self, context: Context, shared: SharedInputs, costs: Costs, outcome: Race, decision: Decision
     ) -> tuple[list[Judged], Tuned]:
         """Judge the choice and the baselines on the test rows, which are read here and nowhere else."""
-        chosen = decision.chosen
+        chosen = outcome.entry(decision.chosen)
         if self.inputs.task.test is None:
             return [], model_of(context, chosen.spec)
-        by_id = {entry.spec.id: entry for entry in outcome.final}
-        tested = {_CHOICE: chosen, **{name: by_id[trial] for name, trial in outcome.baselines.items()}}
+        tested = {_CHOICE: chosen, **{name: outcome.entry(trial) for name, trial in outcome.baselines.items()}}
         shared.freeze(costs.frozen_at(entry.proposal.plan for entry in tested.values()), ["test"])
         others = {entry.spec.id: entry for entry in tested.values() if entry.spec.id != chosen.spec.id}
         outputs = {trial: _test_outputs(model_of(context, entry.spec), shared) for trial, entry in others.items()}
@@ -258,7 +263,7 @@ class Search:
             difference = compare(rows.labels, best, own, metric, groups=rows.groups, seed=seed)
         return Judged(
             name=name,
-            entry=entry,
+            trial=entry.spec.id,
             metrics=judge(outputs[entry.spec.id], torch.tensor(rows.labels), task.metrics, task.kind),
             low=low,
             high=high,

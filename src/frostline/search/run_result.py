@@ -1,138 +1,98 @@
-"""What a run found: the plans, the race, the decision, the tests and the model."""
+"""What a run gives back: the record of it, and the model in memory."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from frostline.records import FORMAT_VERSION, LayerScores
-from frostline.records.budget import Budget
+from frostline.records import LayerScores
 from frostline.records.difference import Difference
-from frostline.records.display import Displayed
-from frostline.records.proposal import Proposal
-from frostline.search.decision import Decision, as_json, given_up
+from frostline.records.display import as_html
+from frostline.records.run import Decision, Judged, RunRecord
+from frostline.search.decision import given_up
 from frostline.search.successive_halving import Entry, Race
 from frostline.stats.intervals import compare
+from frostline.tasks import Task
 from frostline.tasks.metrics import METRICS
 from frostline.training.result import Tuned
 
 
 @dataclass(frozen=True, kw_only=True)
-class Judged:
-    """How good a model is on the test rows.
+class Run:
+    """A finished run.
 
     Args:
-        name: what it is: the choice, or a baseline.
-        entry: its entry in the race.
-        metrics: by name.
-        low: lower end of the 95% interval of the deciding metric.
-        high: its upper end.
-        choice_minus_it: how much better the choice is, in points; None for the choice itself.
-    """
-
-    name: str
-    entry: Entry
-    metrics: Mapping[str, float]
-    low: float
-    high: float
-    choice_minus_it: Difference | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Run(Displayed):
-    """What a run found.
-
-    Args:
+        record: what is written of it: plans, race, decision, tests.
         scores: what was measured.
-        proposals: the plans and their costs.
-        race: how they did.
-        decision: which was chosen and why.
-        tests: the choice and the baselines on the test rows.
+        race: how the plans did, with the results of their trials.
         tuned: the model.
-        budget: limits and goal.
-        notes: everything that is worth knowing, a sentence each.
-        announced: how many of these were told while it ran.
-        seconds: of measuring, preparing, racing and testing.
         folder: where it was saved.
+        announced: how many of the notes were logged while it ran.
     """
 
+    record: RunRecord
     scores: LayerScores
-    proposals: tuple[Proposal, ...]
     race: Race
-    decision: Decision
-    tests: tuple[Judged, ...]
     tuned: Tuned
-    budget: Budget
-    notes: tuple[str, ...]
-    announced: int
-    seconds: Mapping[str, float]
     folder: Path
+    announced: int = 0
 
     @property
-    def given_up(self) -> tuple[str, ...]:
-        """What choosing this plan costs and saves against each baseline, a sentence each."""
-        chosen, metric = self.decision.chosen, METRICS[self.tuned.task.metrics[0]]
-        others = [(test.entry, test.name, test.choice_minus_it) for test in self.tests]
-        if not others:
-            by_id = {entry.spec.id: entry for entry in self.race.final}
-            others = [(by_id[trial], name, self._on_validation(by_id[trial]))
-                      for name, trial in self.race.baselines.items()]  # fmt: skip
-        where = "test" if self.tests else "validation"
-        return tuple(
-            given_up(chosen, entry, name, metric.said(difference, where) if difference else "")
-            for entry, name, difference in others
-            if entry is not chosen
-        )
+    def decision(self) -> Decision:
+        """Which plan was chosen and why."""
+        return self.record.decision
 
-    def _on_validation(self, other: Entry) -> Difference:
-        """How much better the choice is than another plan on the validation rows."""
-        task, chosen = self.tuned.task, self.decision.chosen
-        assert task.validation is not None  # noqa: S101 (a race needs one, and says so)
-        mine, theirs = (entry.result.predictions["validation"] for entry in (chosen, other))
-        rows, seed = task.validation, self.tuned.recipe.seed
-        return compare(rows.labels, mine, theirs, task.metrics[0], groups=rows.groups, seed=seed)
+    @property
+    def tests(self) -> tuple[Judged, ...]:
+        """The choice and the baselines on the test rows."""
+        return self.record.tests
+
+    @property
+    def chosen(self) -> Entry:
+        """The choice, with the result of its trial."""
+        return self.race.entry(self.decision.chosen)
 
     def to_json(self) -> dict[str, Any]:
-        """The run as plain JSON values."""
-        return {
-            "kind": "run",
-            "format": FORMAT_VERSION,
-            "encoder": self.scores.encoder.to_json(),
-            "task": self.scores.task.to_json(),
-            "plan": self.tuned.plan.to_json(),
-            "recipe": self.tuned.recipe.to_json(),
-            "budget": self.budget.to_json(),
-            "decision": as_json(self.decision),
-            "given_up": list(self.given_up),
-            "tests": [
-                {
-                    "name": test.name,
-                    "trial": test.entry.spec.id,
-                    "metrics": dict(test.metrics),
-                    "low": test.low,
-                    "high": test.high,
-                    "choice_minus_it": None if test.choice_minus_it is None else asdict(test.choice_minus_it),
-                }
-                for test in self.tests
-            ],
-            "race": [[_entry_json(entry) for entry in rung] for rung in self.race.rungs],
-            "failed": list(self.race.failed),
-            "proposals": [one.to_json() for one in self.proposals],
-            "notes": list(self.notes),
-            "seconds": dict(self.seconds),
-        }
+        """Return the record as plain JSON values."""
+        return self.record.to_json()
+
+    def _repr_html_(self) -> str | None:
+        return as_html(self.record)
 
 
-def _entry_json(entry: Entry) -> dict[str, Any]:
-    return {
-        "trial": entry.spec.id,
-        "plan": entry.proposal.plan.to_json(),
-        "sources": list(entry.proposal.sources),
-        "train_rows": entry.rung.train_rows,
-        "epochs": entry.spec.recipe.epochs,
-        "learning_rate": entry.spec.recipe.learning_rate,
-        "validation": dict(entry.result.metrics["validation"]),
-        "seconds": round(entry.seconds, 3),
-    }
+def against_baselines(
+    task: Task, race: Race, decision: Decision, tests: Sequence[Judged], *, seed: int
+) -> tuple[str, ...]:
+    """Return what the choice costs and saves against each baseline, a sentence each.
+
+    Args:
+        task: for its metric, and for the validation rows where there are no test rows.
+        race: how the plans did.
+        decision: the choice.
+        tests: the choice and the baselines on the test rows.
+        seed: of the bootstrap.
+    """
+    chosen, metric = race.entry(decision.chosen), METRICS[task.metrics[0]]
+    others: Iterable[tuple[str, str, Difference | None]] = (
+        [(test.name, test.trial, test.choice_minus_it) for test in tests]
+        if tests
+        else [
+            (name, trial, _on_validation(task, chosen, race.entry(trial), seed=seed))
+            for name, trial in race.baselines.items()
+        ]
+    )
+    where = "test" if tests else "validation"
+    return tuple(
+        given_up(chosen, race.entry(trial), name, metric.said(difference, where) if difference else "")
+        for name, trial, difference in others
+        if trial != decision.chosen
+    )
+
+
+def _on_validation(task: Task, chosen: Entry, other: Entry, *, seed: int) -> Difference:
+    """Return how much better the choice is than another plan on the validation rows."""
+    assert task.validation is not None  # noqa: S101 (a race needs one, and says so)
+    own, others = (entry.result.predictions["validation"] for entry in (chosen, other))
+    return compare(task.validation.labels, own, others, task.metrics[0], groups=task.validation.groups, seed=seed)

@@ -18,9 +18,10 @@ from frostline.plans.learning_rates import epochs_for, learning_rate_for
 from frostline.progress import Progress, Step, silent
 from frostline.records import Plan, Recipe, TrialResult, TrialSpec
 from frostline.records.proposal import Proposal
-from frostline.records.table import Cell, Table, table_of
+from frostline.records.run import RaceEntry
 from frostline.search.proposals import baseline_names
-from frostline.tasks.metrics import METRICS, TaskMetric
+from frostline.search.tables import race_table
+from frostline.tasks.metrics import METRICS
 from frostline.training.shared_inputs import SharedInputs
 from frostline.trials.executors import Executor, Finished
 from frostline.trials.results import make_spec
@@ -62,9 +63,18 @@ class Entry:
     seconds: float  # of all its trials in this rung
 
     @property
-    def name(self) -> str:
-        """How tables call it."""
-        return self.proposal.name
+    def record(self) -> RaceEntry:
+        """What is written of it."""
+        return RaceEntry(
+            trial=self.spec.id,
+            plan=self.proposal.plan,
+            sources=self.proposal.sources,
+            train_rows=self.rung.train_rows,
+            epochs=self.spec.recipe.epochs,
+            learning_rate=self.spec.recipe.learning_rate or 0.0,
+            validation=self.result.metrics["validation"],
+            seconds=round(self.seconds, 3),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +90,10 @@ class Race:
     def final(self) -> tuple[Entry, ...]:
         """The entries that were tried on the whole budget."""
         return self.rungs[-1]
+
+    def entry(self, trial: str) -> Entry:
+        """Return an entry of the last rung by the id of its trial."""
+        return next(entry for entry in self.final if entry.spec.id == trial)
 
 
 def make_rungs(rows: int, epochs: int) -> list[Rung]:
@@ -113,7 +127,7 @@ class Trials:
         """Yield the trials with their results; a bug in one of them ends the search."""
         for spec, result in run_missing(self.store, specs, self.executor, retry=("error", "lost"), keep=keep):
             if result.cause == "error":
-                raise TrialError(f"trial {spec.id} (plan {spec.plan}) failed: {result.reason}", result.traceback)
+                raise TrialError(f"trial {spec.id} (plan {spec.plan.name}) failed: {result.reason}", result.traceback)
             yield spec, result
 
     def knows(self, spec: TrialSpec) -> bool:
@@ -213,7 +227,7 @@ class _Rounds:
         for spec, proposal in asked:
             if spec.id in results and results[spec.id].status == "failed":
                 reason = results[spec.id].reason
-                self.failed.append(f"{proposal.plan} at {spec.recipe.learning_rate:g}: {reason}")
+                self.failed.append(f"{proposal.plan.name} at {spec.recipe.learning_rate:g}: {reason}")
         return self._entries(asked, results, rung)
 
     def _entries(
@@ -256,27 +270,13 @@ class _Rounds:
         return self.deadline is not None and time.monotonic() > self.deadline
 
     def _show(self, rung: Rung, entries: Sequence[Entry], total: int) -> None:
-        table = race_table(_ranked(entries), METRICS[self.trials.shared.task.metrics[0]])
+        ranked = _ranked(entries)
+        metric = METRICS[self.trials.shared.task.metrics[0]]
+        table = race_table([one.record for one in ranked], [one.proposal for one in ranked], metric)
         title = f"round {rung.number}: {len(entries)} of {total} plans, {rung.train_rows:,} rows, {rung.epochs} epochs"
         detail = f"round {rung.number}"
-        standing = replace(table, title=title)
+        standing = replace(table.without("learning rate", "because"), title=title)
         self.progress(Step(stage="race", detail=detail, done=len(entries), total=total, table=standing))
-
-
-def race_table(entries: Sequence[Entry], metric: TaskMetric) -> Table:
-    """Return how plans of one round did, best first."""
-    rows: list[dict[str, Cell]] = [
-        {
-            "plan": entry.name,
-            metric.name: metric.shown(entry.result.metrics["validation"][metric.name]),
-            "trainable": entry.proposal.cost.trainable,
-            "latency": f"{100 * entry.proposal.cost.latency:.0f}%",
-            "seconds": round(entry.seconds, 1),
-            "from": entry.proposal.origins,
-        }
-        for entry in entries
-    ]
-    return table_of("race", "", rows)
 
 
 def trial_of(shared: SharedInputs, plan: Plan, rung: Rung, recipe: Recipe, factor: float = 1.0) -> TrialSpec:

@@ -9,7 +9,9 @@ from typing import Any
 
 from torch import Tensor
 
-from frostline.records import FORMAT_VERSION, BaseEncoder, Plan, Recipe
+from frostline.records import BaseEncoder, Plan, Recipe
+from frostline.records.references import TunedEncoder, TunedTask
+from frostline.records.tuned import Parameters, TuningResult
 from frostline.tasks import Task
 from frostline.training.loop import Trained
 from frostline.training.model import Tunable
@@ -45,26 +47,30 @@ class Tuned:
     seconds: Mapping[str, float]
     folder: Path | None = None
 
+    @property
+    def record(self) -> TuningResult:
+        """What is written of it."""
+        task, audit = self.task, self.trained.audit
+        return TuningResult(
+            encoder=TunedEncoder(name=self.base.name, revision=self.base.revision, layers=self.base.layers),
+            task=TunedTask(
+                name=task.name,
+                fingerprint=task.fingerprint,
+                kind=task.kind,
+                labels=task.label_names,
+                pairs=task.takes_pairs,
+                metrics=task.metrics,
+            ),
+            plan=self.plan,
+            recipe=self.recipe,
+            parameters=Parameters(total=audit.total, trainable=audit.trainable),
+            best=self.trained.best,
+            metrics=self.metrics,
+            audit=str(audit),
+            notes=self.notes,
+            seconds=self.seconds,
+        )
+
     def to_json(self) -> dict[str, Any]:
-        """Return the result as plain JSON values."""
-        return {
-            "kind": "tuned",
-            "format": FORMAT_VERSION,
-            "encoder": {name: getattr(self.base, name) for name in ("name", "revision", "layers")},
-            "task": {
-                "name": self.task.name,
-                "fingerprint": self.task.fingerprint,
-                "kind": self.task.kind,
-                "labels": list(self.task.label_names),
-                "pairs": self.task.takes_pairs,
-                "metrics": list(self.task.metrics),
-            },
-            "plan": self.plan.to_json(),
-            "recipe": self.recipe.to_json(),
-            "parameters": {"total": self.trained.audit.total, "trainable": self.trained.audit.trainable},
-            "best": dict(self.trained.best),
-            "metrics": {split: dict(values) for split, values in self.metrics.items()},
-            "audit": str(self.trained.audit),
-            "notes": list(self.notes),
-            "seconds": dict(self.seconds),
-        }
+        """Return what is written of it as plain JSON values."""
+        return self.record.to_json()

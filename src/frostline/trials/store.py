@@ -82,10 +82,7 @@ class Store:
             rows = self._file.execute("SELECT spec, result, finished FROM trials ORDER BY rowid").fetchall()
             self._file.execute("DELETE FROM trials")
             for spec_text, result_text, finished in rows:
-                try:
-                    spec, result = TrialSpec.from_text(spec_text), TrialResult.from_text(result_text)
-                except RecordError as error:
-                    raise UserError(f"{self.path}: contains a trial that cannot be read ({error})") from None
+                spec, result = self._trial(spec_text, result_text)
                 self._file.execute(
                     "INSERT OR REPLACE INTO trials (id, spec, status, result, finished) VALUES (?, ?, ?, ?, ?)",
                     (*_row(spec, result), finished),
@@ -126,18 +123,24 @@ class Store:
         """Write a copy as one file; the store itself may have some of its trials in SQLite's log file."""
         self._file.execute("VACUUM INTO ?", (str(path),))
 
-    def failures(self) -> list[tuple[TrialSpec, str]]:
-        """Return the trials that failed, and why."""
+    def failures(self) -> list[tuple[TrialSpec, TrialResult]]:
+        """Return the trials that failed, with their results."""
         rows = self._file.execute("SELECT spec, result FROM trials WHERE status = 'failed' ORDER BY rowid").fetchall()
-        return [(TrialSpec.from_text(spec), str(json.loads(result)["reason"])) for spec, result in rows]
+        return [self._trial(*row) for row in rows]
 
     def __len__(self) -> int:
         return int(self._file.execute("SELECT count(*) FROM trials").fetchone()[0])
 
     def __iter__(self) -> Iterator[tuple[TrialSpec, TrialResult]]:
         rows = self._file.execute("SELECT spec, result FROM trials ORDER BY rowid").fetchall()
-        for spec, result in rows:
-            yield TrialSpec.from_text(spec), TrialResult.from_text(result)
+        for row in rows:
+            yield self._trial(*row)
+
+    def _trial(self, spec: str, result: str) -> tuple[TrialSpec, TrialResult]:
+        try:
+            return TrialSpec.from_text(spec), TrialResult.from_text(result)
+        except RecordError as error:
+            raise RecordError(f"{self.path}: contains a trial that cannot be read ({error})") from None
 
 
 def _row(spec: TrialSpec, result: TrialResult) -> tuple[str, str, str, str]:

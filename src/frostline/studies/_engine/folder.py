@@ -5,19 +5,19 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
 
-from frostline.errors import OptionError, UserError
+from frostline.errors import OptionError, RecordError, UserError
 from frostline.files import atomic
-from frostline.records import Recipe
+from frostline.records.study import StudySpec
 from frostline.studies._engine.results import SPECIFICATION, STORE
 from frostline.trials.store import Store
 
 _LOCK = ".lock"
-_KINDS = {"study": str, "encoders": dict, "tasks": dict, "seeds": int, "options": dict, "recipe": dict, "given": list}
 
 
 def check_folder(folder: Path) -> None:
@@ -51,72 +51,65 @@ def lock_folder(folder: Path) -> Iterator[None]:
 
 def write_specification(
     folder: Path,
-    mine: Mapping[str, Any],
+    asked: StudySpec,
     *,
     defaults: Mapping[str, Any],
-    aside: Mapping[str, Any],
     varies: Collection[str] = (),
     only_looks: bool = False,
 ) -> None:
-    """Take down what is asked, or refuse a folder in which something else was.
+    """Write the study's specification, or refuse a folder that holds a different one.
 
-    More seeds are not something else: the trials that there are belong to them.
+    More seeds are not a different one: the trials that there are belong to them.
 
     Args:
         folder: of the study.
-        mine: what is asked now.
+        asked: what is asked now.
         defaults: of the study's options.
-        aside: what is taken down with it and may differ.
         varies: what the paper varies with the case, unless it is given.
         only_looks: leave a folder with trials as it is, whatever is asked.
     """
     place = folder / SPECIFICATION
     if place.exists():
-        theirs = _read(place)
-        if theirs["study"] != mine["study"] and _has_trials(folder):
-            raise OptionError(f"{folder}: holds the study {theirs['study']}; give another `output`")
-        # What there was no option for when the folder was made was as it still is unless it is set.
-        theirs["options"] = {**defaults, **theirs.get("options", {})}
-        theirs["recipe"] = {**Recipe().to_json(), **theirs.get("recipe", {})}
-        for later in ("given", "protocol", "device"):
-            theirs.setdefault(later, mine[later])
-        theirs["given"] = sorted({*theirs["given"]} & {*varies})  # where the paper does not, it does not matter
-        if sorted(theirs.get("encoders", {}).values()) == sorted(mine["encoders"].values()):
-            theirs["encoders"] = mine["encoders"]  # the same ones, by whatever path
-        rows = {fingerprint: [fingerprint, *metrics] for fingerprint, *metrics in theirs.get("tasks", {}).values()}
-        if rows.keys() == {fingerprint for fingerprint, *_ in mine["tasks"].values()}:
-            theirs["tasks"] = {name: rows[one[0]] for name, one in mine["tasks"].items()}  # by whatever name
-        differences = _differences(theirs, mine)
-        if differences and not _has_more_seeds(theirs, mine) and _has_trials(folder):
+        before = _read(place)
+        if before.study != asked.study and _has_trials(folder):
+            raise OptionError(f"{folder}: holds the study {before.study}; give another `output`")
+        before = _as_now(before, asked, defaults=defaults, varies=varies)
+        differences = _differences(before, asked)
+        has_more_seeds = asked.seeds > before.seeds and not _differences(replace(before, seeds=asked.seeds), asked)
+        if differences and not has_more_seeds and _has_trials(folder):
             raise OptionError(
                 f"{folder}: holds a study with another specification: {'; '.join(differences)}; "
                 "give the same, or another `output`"
             )
         if not differences or (only_looks and _has_trials(folder)):
             return
-    atomic.write_json(place, {**mine, **aside})
+    atomic.write_json(place, asked.to_json())
 
 
-def _read(place: Path) -> dict[str, Any]:
+def _read(place: Path) -> StudySpec:
     try:
-        found = dict(atomic.read_json(place))
-        for name, kind in _KINDS.items():
-            if not isinstance(found.get(name, kind()), kind):
-                raise ValueError(f"{name} is {_shown(found[name])}")
-        if not found.get("study"):
-            raise ValueError("it names no study")
-        if not all(isinstance(one, list) and one for one in found.get("tasks", {}).values()):
-            raise ValueError("tasks have no fingerprints")
-        return found
-    except (ValueError, TypeError) as error:
-        raise UserError(f"{place}: is damaged ({error}); put a copy of it back, or give another `output`") from None
+        return StudySpec.from_file(place)
+    except RecordError as error:
+        raise UserError(f"{error}; put a copy of it back, or give another `output`") from None
 
 
-def _has_more_seeds(theirs: Mapping[str, Any], mine: Mapping[str, Any]) -> bool:
-    """Whether the same is asked for with more seeds."""
-    if not isinstance(theirs.get("seeds"), int) or mine["seeds"] <= theirs["seeds"]:
-        return False
-    return not _differences({**theirs, "seeds": mine["seeds"]}, mine)
+def _as_now(before: StudySpec, asked: StudySpec, *, defaults: Mapping[str, Any], varies: Collection[str]) -> StudySpec:
+    """Return a folder's specification with what it leaves open, or names otherwise, as it is asked now."""
+    given = asked.given if before.given is None else before.given
+    rows = {fingerprint: (fingerprint, *metrics) for fingerprint, *metrics in before.tasks.values()}
+    same_encoders = sorted(before.encoders.values()) == sorted(asked.encoders.values())
+    same_rows = rows.keys() == {fingerprint for fingerprint, *_ in asked.tasks.values()}
+    return replace(
+        before,
+        # What there was no option for when the folder was made was as it still is unless it is set.
+        options={**defaults, **before.options},
+        given=tuple(sorted({*(given or ())} & {*varies})),  # where the paper does not vary it, it does not matter
+        protocol=before.protocol or asked.protocol,
+        device=before.device or asked.device,
+        encoders=asked.encoders if same_encoders else before.encoders,  # by whatever path
+        tasks={name: rows[one[0]] for name, one in asked.tasks.items()} if same_rows else before.tasks,  # or name
+        families=asked.families,
+    )
 
 
 def _has_trials(folder: Path) -> bool:
@@ -127,14 +120,15 @@ def _has_trials(folder: Path) -> bool:
         return any(result.status == "done" for _, result in store)
 
 
-def _differences(theirs: Mapping[str, Any], mine: Mapping[str, Any]) -> list[str]:
+def _differences(before: StudySpec, asked: StudySpec) -> list[str]:
     """What differs, field by field, in words."""
-    found = []
-    for key in mine:
-        one, other = theirs.get(key), mine[key]
-        if key == "tasks" and isinstance(one, Mapping):
-            found += _differences_of_tasks(one, other, same_protocol=theirs.get("protocol") == mine.get("protocol"))
-        elif isinstance(one, Mapping) and isinstance(other, Mapping):
+    found = _differences_of_tasks(before.tasks, asked.tasks, same_protocol=before.protocol == asked.protocol)
+    there, here = before.to_json(), asked.to_json()
+    for key in here:
+        one, other = there[key], here[key]
+        if key == "tasks":
+            continue
+        if isinstance(one, dict) and isinstance(other, dict):
             for inner in dict.fromkeys([*one, *other]):
                 if one.get(inner) != other.get(inner):
                     found.append(f"{key} {inner} {_shown(one.get(inner))} there, {_shown(other.get(inner))} here")

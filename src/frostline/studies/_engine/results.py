@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from frostline.errors import OptionError, RecordError, UserError
-from frostline.files.atomic import read_json, write_json, write_text
+from frostline.files.atomic import write_json, write_text
 from frostline.files.output_folder import check_file
 from frostline.records import TrialResult, TrialSpec
 from frostline.records._json import read_file
+from frostline.records.folder import FolderInfo
+from frostline.records.study import StudyProgress, StudySpec
 from frostline.records.table import Cell, Table, table_of
 from frostline.trials.store import Store
 
@@ -26,7 +28,8 @@ def read_tables(folder: Path) -> list[Table]:
     try:
         return list(read_file(tuple[Table, ...], place))
     except (OSError, RecordError) as error:
-        raise UserError(f"{error}; move it away, and run the study again to write it anew") from None
+        problem = f"{place}: cannot be read ({error.strerror})" if isinstance(error, OSError) else error
+        raise UserError(f"{problem}; move it away, and run the study again to write it anew") from None
 
 
 def read_trials(folder: Path) -> Table:
@@ -41,9 +44,9 @@ def describe_unfinished(folder: Path) -> str | None:
     if not (folder / SPECIFICATION).is_file():
         return None
     try:
-        found = read_json(folder / PROGRESS)
-        far = f": {found['done']} of {found['total']} trials are done"
-    except (OSError, ValueError, KeyError, TypeError):
+        progress = StudyProgress.from_file(folder / PROGRESS)
+        far = f": {progress.done} of {progress.total} trials are done"
+    except (OSError, RecordError):
         far = ""
     if not far and (folder / TABLES).is_file() and not _has_been_asked_for_more(folder):
         return None
@@ -56,10 +59,10 @@ def describe_unfinished(folder: Path) -> str | None:
 def _has_been_asked_for_more(folder: Path) -> bool:
     """Whether the tables of a study are of fewer seeds than it has been asked for since."""
     try:
-        asked, made = read_json(folder / SPECIFICATION), read_json(folder / "frostline.json")
-        return bool(asked["seeds"] != made.get("seeds", asked["seeds"]))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        asked, made = StudySpec.from_file(folder / SPECIFICATION), FolderInfo.from_file(folder / "frostline.json")
+    except (OSError, RecordError):
         return False
+    return made.seeds is not None and asked.seeds != made.seeds
 
 
 def write_trials(folder: Path, path: Path) -> int:
@@ -140,9 +143,10 @@ def _besides(spec: TrialSpec, result: TrialResult) -> dict[str, Cell]:
 def _of_all_trials(folder: Path) -> dict[str, Cell]:
     """What holds for every trial of a study: whether the rows that it reports were selected on."""
     try:
-        return {"protocol": str(read_json(folder / SPECIFICATION)["protocol"])}
-    except (OSError, ValueError, KeyError, TypeError):  # a run, or a study from before there was a choice
+        protocol = StudySpec.from_file(folder / SPECIFICATION).protocol
+    except (OSError, RecordError):  # a run
         return {}
+    return {} if protocol is None else {"protocol": protocol}
 
 
 def _short(value: Any) -> str:

@@ -15,9 +15,11 @@ from typing import Any
 
 from frostline.encoders.encoder import Encoder
 from frostline.files import atomic, output_folder
+from frostline.files.provenance import folder_info
 from frostline.progress import Progress, Step, logger
 from frostline.records import LayerScores, Recipe, TrialResult, TrialSpec
-from frostline.records.display import Displayed
+from frostline.records.display import as_html
+from frostline.records.study import StudyOutcome, StudyProgress, StudySpec
 from frostline.records.table import Table
 from frostline.records.trial import FAILURE_CAUSES
 from frostline.scoring.measurement import MeasureOptions, measure_layers
@@ -38,22 +40,41 @@ TABLES, SCORES, TRIALS = "tables", "scores", "trials"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Studied(Displayed):
+class Studied:
     """A study that has been run.
 
     Args:
-        name: of the study.
+        study: which one.
         folder: where it lies.
         points: every trial with what it stands for and its result.
         tables: made of them.
         failed: the trials that failed, a line each.
     """
 
-    name: str
+    study: Study
     folder: Path
-    points: tuple[Measured, ...]
-    tables: tuple[Table, ...]
-    failed: tuple[str, ...]
+    points: tuple[Measured, ...] = ()
+    tables: tuple[Table, ...] = ()
+    failed: tuple[str, ...] = ()
+
+    @property
+    def record(self) -> StudyOutcome:
+        """What is printed as JSON, and shown in notebooks."""
+        return StudyOutcome(
+            study=self.study.name,
+            question=self.study.question,
+            folder=str(self.folder),
+            trials=len({point.spec.id for point in self.points}),
+            failed=self.failed,
+            tables=self.tables,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the outcome as plain JSON values."""
+        return self.record.to_json()
+
+    def _repr_html_(self) -> str | None:
+        return as_html(self.record)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,20 +97,21 @@ class StudyRun:
     dry_run: bool
     progress: Progress
 
-    def specification(self) -> dict[str, Any]:
+    def specification(self) -> StudySpec:
         """What is asked."""
-        return {
-            "study": self.study.name,
-            "encoders": {encoder.name: encoder.revision for encoder in self.encoders},
-            "tasks": {task.name: [task.fingerprint, *task.metrics] for task in self.tasks},
-            "seeds": self.seeds,
-            "rows": self.rows,
-            "options": dict(self.options),
-            "recipe": self.recipe.to_json(),
-            "given": sorted(self.given & self.study.varies),
-            "protocol": "paper" if any(task.protocol == "paper" for task in self.tasks) else "held-out",
-            "device": self.device,
-        }
+        return StudySpec(
+            study=self.study.name,
+            encoders={encoder.name: encoder.revision for encoder in self.encoders},
+            tasks={task.name: (task.fingerprint, *task.metrics) for task in self.tasks},
+            seeds=self.seeds,
+            rows=self.rows,
+            options=self.options,
+            recipe=self.recipe,
+            given=tuple(sorted(self.given & self.study.varies)),
+            protocol="paper" if any(task.protocol == "paper" for task in self.tasks) else "held-out",
+            device=self.device,
+            families={encoder.name: encoder.family.name for encoder in self.encoders},
+        )
 
     def all(self, executor: Executor, *, retry_failed: bool) -> Studied:
         """Everything, from the first trial that is missing to the tables."""
@@ -118,7 +140,7 @@ class StudyRun:
                 later = self._later(ask, specs)
                 self._tell_what_is_to_come(missing, len(specs), later)
                 if self.dry_run:
-                    return Studied(name=self.study.name, folder=self.folder, points=(), tables=(), failed=())
+                    return Studied(study=self.study, folder=self.folder)
                 done, total = len(specs) - len(missing), len(specs) + len(later)
                 self._run(store, missing, executor, done=done, total=total)
                 retried |= {spec.id for spec in missing}
@@ -134,7 +156,7 @@ class StudyRun:
             f"{one['encoder']}, {one['task']}, {one['arm']}, seed {one['seed']}: {one.result.reason}"
             for one in failed.values()
         ]
-        return Studied(name=self.study.name, folder=self.folder, points=measured, tables=tables, failed=tuple(said))
+        return Studied(study=self.study, folder=self.folder, points=measured, tables=tables, failed=tuple(said))
 
     def _later(self, ask: Ask, now: Mapping[str, TrialSpec]) -> list[TrialSpec]:
         """The trials that will follow from the results of these, as if the first of each choice were the best."""
@@ -153,8 +175,9 @@ class StudyRun:
     def _run(self, store: Store, missing: Sequence[TrialSpec], executor: Executor, *, done: int, total: int) -> None:
         started, before = time.monotonic(), done
         self.progress(Step(stage="trials", done=done, total=total))
-        mine = {"process": os.getpid(), "host": socket.gethostname()}  # whoever watches can see that it is gone
-        atomic.write_json(self.folder / PROGRESS, {"done": done, "total": total, "seconds_left": None, **mine})
+        # Whoever watches can see that the process is gone.
+        now = StudyProgress(done=done, total=total, process=os.getpid(), host=socket.gethostname())
+        atomic.write_json(self.folder / PROGRESS, now.to_json())
 
         for _, result in run_missing(store, by_shared_states(missing), executor, retry=FAILURE_CAUSES):
             done += 1
@@ -162,8 +185,8 @@ class StudyRun:
                 logger.warning("a trial failed: %s", result.reason)
                 logger.debug("%s", result.traceback or "(no traceback)")
             left = (time.monotonic() - started) / (done - before) * (total - done)
-            told = {"done": done, "total": total, "seconds_left": round(left), **mine}
-            atomic.write_json(self.folder / PROGRESS, told)  # for those who watch
+            now = replace(now, done=done, seconds_left=round(left))
+            atomic.write_json(self.folder / PROGRESS, now.to_json())
             self.progress(Step(stage="trials", done=done, total=total))
 
     def _expected(self, specs: Sequence[TrialSpec]) -> str:
@@ -211,8 +234,8 @@ class StudyRun:
         for table in tables:
             atomic.write_text(place / f"{table.name}.csv", table.to_csv())
         made = {TABLES_FILE: [table.to_json() for table in tables]}
-        made_with = {"seeds": self.seeds, "threads": self.recipe.threads}
-        output_folder.write(self.folder, kind="study", files=made, made_with=made_with)
+        info = folder_info("study", seeds=self.seeds, threads=self.recipe.threads)
+        output_folder.write(self.folder, info, made)
 
 
 def _without_twins(points: Iterable[Point]) -> list[Point]:
