@@ -306,7 +306,7 @@ def test_rows_to_judge_on_that_are_not_given_or_not_there_are_one_line(tuned, ca
 def test_unseen_labels_at_evaluation_are_one_line(tuned, tmp_path, capsys):
     other = write(tmp_path / "other.csv", warm="tepid")
     said = refused(capsys, "evaluate", str(tuned), other)
-    assert "label 'tepid': not known to" in said
+    assert "label 'tepid': is not a label of" in said
     assert "which knows cold, warm" in said
 
 

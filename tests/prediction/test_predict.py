@@ -133,7 +133,7 @@ def test_part_of_a_new_file_is_judged_only_with_a_note(run, folder):
     lines = [f"{word} {number},{'cold' if number % 2 else 'warm'}" for number in range(20) for word in ("ice", "sun")]
     path = csv(folder, "new.csv", ["text,label", *lines])
     found = frostline.evaluate(folder / "run", str(path))
-    assert any("rows were divided otherwise in tuning" in note for note in found.notes)
+    assert any("rows were split differently in tuning" in note for note in found.notes)
     assert not any("`split='all'`" in note for note in frostline.evaluate(folder / "run", str(path), split="all").notes)
 
 
@@ -189,7 +189,7 @@ def test_new_rows_of_one_class_can_be_judged(run, folder):
 
 def test_labels_in_another_order_or_case_are_the_same_labels(run, folder):
     path = csv(folder, "order.csv", ["text,label", "sun,Aha", "ice,COLD", "sun,Warm"])
-    with pytest.raises(DataError, match=r":\d+: label 'Aha': not known to .*, which knows cold, warm"):
+    with pytest.raises(DataError, match=r":\d+: label 'Aha': is not a label of .*, which has cold, warm"):
         frostline.evaluate(folder / "run", path, split="all")
     path = csv(folder, "order.csv", ["text,label", "sun,Warm", "ice,COLD", "hail,COLD"])
     rows = frostline.evaluate(folder / "run", path, split="all").rows
@@ -199,13 +199,13 @@ def test_labels_in_another_order_or_case_are_the_same_labels(run, folder):
 def test_unseen_labels_are_named_with_the_known_ones(run, folder):
     with pytest.raises(
         DataError,
-        match=r":\d+: label '(hot|icy)' \(and 1 more such labels\): not known to .*, which knows cold, warm; mend",
+        match=r":\d+: label '(hot|icy)' \(and 1 more such labels\): is not a label of .*, which has cold, warm; corr",
     ):
         frostline.evaluate(folder / "run", load_task(weather(folder, labels=("icy", "hot"), name="other.csv")))
 
 
 def test_another_kind_of_task_is_one_line(run, number_run, folder):
-    with pytest.raises(DataError, match=r"is a task of regression, but .* was tuned for classification"):
+    with pytest.raises(DataError, match=r"is a regression task, but .* was tuned for classification"):
         frostline.evaluate(folder / "run", number_run.task)
     with pytest.raises(DataError, match="is not a number; regression needs numbers"):
         frostline.evaluate(folder / "numbers", weather(folder))
@@ -227,7 +227,7 @@ def test_a_model_without_label_names_is_judged_by_number(run, folder, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(config))
     found = frostline.evaluate(tmp_path, run.task)
     assert found.metrics == pytest.approx(run.metrics["test"])
-    assert "has no label names: its numbers are taken for cold, warm" in found.notes[-1]
+    assert "has no label names: its classes are assumed to be cold, warm" in found.notes[-1]
 
 
 def test_texts_are_cut_where_they_were_cut_in_training(folder, run, tmp_path):

@@ -1,4 +1,4 @@
-"""A run's folder: the model, as a stock Hugging Face folder wherever possible, its card, and what was recorded."""
+"""Write a run's folder: the model, as a stock Hugging Face folder wherever possible, its card, and the records."""
 
 from __future__ import annotations
 
@@ -40,26 +40,26 @@ def save(
     moved: Iterable[Path] = (),
     finish: Callable[[Path], object] | None = None,
 ) -> None:
-    """Write a run's folder; what an earlier run left in it is replaced, the model as a whole.
+    """Write a run's folder; files of an earlier run are replaced, the model as a whole.
 
     Args:
-        tuned: what came out of tuning.
-        folder: made if it is not there.
-        kind: of folder, for `frostline.json`.
-        files: more that is written as JSON, by name.
-        moved: more files, which are moved there.
-        finish: called with the place where all that is written, before it is moved into the folder.
+        tuned: the result of tuning.
+        folder: the output folder; created if missing.
+        kind: kind of folder, for `frostline.json`.
+        files: further JSON files, by name.
+        moved: further files, which are moved into the folder.
+        finish: function that is called with the complete temporary folder before it is moved into place.
     """
     folder = Path(folder).absolute()
     check_base(tuned.tunable, tuned.base)
-    # Beside a new folder, and in one that is there: what lies beside it may not be writable, or on another disk.
+    # Built inside the folder if it exists: its parent may be read-only, or on another disk.
     complete = folder / output_folder.SAVING if folder.exists() else folder
     with atomic.build_folder(complete) as building:
         _fill(building, tuned, files or {}, moved, kind=kind)
         if finish is not None:
             finish(building)
     if complete != folder:
-        # From here on an interruption leaves the complete result, which says that the folder is ours.
+        # From here on an interruption leaves the complete result, whose `frostline.json` marks the folder.
         _move_into_place(complete, folder)
         shutil.rmtree(complete, ignore_errors=True)
         with contextlib.suppress(OSError):
@@ -67,7 +67,7 @@ def save(
 
 
 def _fill(building: Path, tuned: Tuned, files: Mapping[str, Any], moved: Iterable[Path], *, kind: str) -> None:
-    """Write everything that a run's folder holds."""
+    """Write all files of a run's folder."""
     save_model(tuned, building / MODEL)
     written = {
         "plan.json": tuned.plan.to_json(),
@@ -99,10 +99,9 @@ def save_model(tuned: Tuned, folder: Path) -> None:
 
 
 def stock_model(tunable: Tunable, label_names: tuple[str, ...] = ()) -> Model:
-    """The family's ForSequenceClassification or ForMultipleChoice model with the tuned weights.
+    """Return the family's ForSequenceClassification or ForMultipleChoice model with the tuned weights.
 
-    Built without weights of its own, so that buffers which are computed on loading are not filled: it is there to be
-    saved.
+    It is built without weights, and buffers that are computed on loading stay empty: use it for saving only.
     """
     import transformers
 
@@ -116,17 +115,17 @@ def stock_model(tunable: Tunable, label_names: tuple[str, ...] = ()) -> Model:
     )
     with torch.device("meta"):
         stock = auto.from_config(config)
-    known = {f"{stock.base_model_prefix}.{name}": value for name, value in folded.model.state_dict().items()}
-    known |= cast(FamilyHead, folded.head).stock.state_dict()
-    wanted = stock.state_dict()
-    # The base model's own pooler goes unused where the stock class has none.
-    state = {name: _plain(value) for name, value in known.items() if name in wanted}
+    weights = {f"{stock.base_model_prefix}.{name}": value for name, value in folded.model.state_dict().items()}
+    weights |= cast(FamilyHead, folded.head).stock.state_dict()
+    names = stock.state_dict().keys()
+    # The base model's own pooler is not used where the stock class has none.
+    state = {name: _plain(value) for name, value in weights.items() if name in names}
     stock.load_state_dict(state, strict=True, assign=True)
     return stock.eval()
 
 
 def _folded(tunable: Tunable) -> Tunable:
-    """The model with what its method added put into the plain weights; a copy where there is something to do."""
+    """Return the model with added parameters merged into the plain weights; a copy if there are any."""
     fold = METHODS[tunable.plan.method].fold
     if fold is None:
         return tunable
@@ -136,9 +135,8 @@ def _folded(tunable: Tunable) -> Tunable:
 
 
 def _config(tunable: Tunable, label_names: tuple[str, ...]) -> Config:
-    """The configuration of the cut encoder, with what the head answers."""
-    kind = tunable.head.kind
-    old = tunable.encoder.config
+    """Return the configuration of the cut encoder, with the labels of the head."""
+    kind, old = tunable.head.kind, tunable.encoder.config
     config = type(old).from_dict(old.to_dict())
     if kind == "regression":
         config.num_labels = 1
@@ -154,7 +152,7 @@ def _plain(value: Tensor) -> Tensor:
 
 
 def _save_own(tuned: Tuned, folder: Path) -> None:
-    """What trained, and how to find the rest."""
+    """Write the trained parameters, and how to find the encoder."""
     from safetensors.torch import save_file
 
     save_file({name: _plain(value) for name, value in tuned.tunable.trainable().items()}, folder / OWN_WEIGHTS)
@@ -176,7 +174,7 @@ def _max_length(tuned: Tuned) -> int:
 
 
 def _fitting_tokenizer(tuned: Tuned, model: Model) -> Any:
-    """The tokenizer, cutting texts where they were cut in training and giving only what the model takes."""
+    """Return a tokenizer that cuts texts as in training and returns only inputs of the model."""
     tokenizer = copy.deepcopy(tuned.tunable.encoder.tokenizer)
     tokenizer.model_max_length = _max_length(tuned)
     takes = set(inspect.signature(type(model).forward).parameters)
@@ -202,7 +200,7 @@ def _write_lines(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
 
 
 def _move_into_place(complete: Path, folder: Path) -> None:
-    """Replace what is there by what was built; `frostline.json`, which says that a result is there, comes last."""
+    """Move the built files into the folder; `frostline.json`, which marks a complete result, comes last."""
     if (folder / MODEL).exists():
         (folder / MODEL).rename(complete / "replaced")
     (complete / MODEL).rename(folder / MODEL)

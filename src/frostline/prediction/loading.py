@@ -1,4 +1,4 @@
-"""A tuned model from its files: a stock Hugging Face classifier, whoever made it, or one that only Frostline runs."""
+"""Load a tuned model: any stock Hugging Face classifier, or a model that only Frostline can run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from frostline.encoders.encoder import Encoder
-from frostline.encoders.families._family import Config
 from frostline.encoders.heads import FamilyHead, HeadKind, family_head
 from frostline.encoders.loading import EMBEDDED_NAME, load_encoder, read_config
 from frostline.errors import EncoderError, OptionError
@@ -24,21 +23,21 @@ from frostline.training.loop import load_weights
 from frostline.training.model import Tunable, make_tunable
 
 MODEL = "model"  # the model's folder in a run's folder
-OWN_FILE = "frostline-model.json"  # says how to put a model together that is no stock one
+OWN_FILE = "frostline-model.json"  # describes a model that is not a stock one
 OWN_WEIGHTS = "tuned.safetensors"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Predictor:
-    """A tuned model that is ready to be asked.
+    """A tuned model that is ready to predict.
 
     Args:
         tunable: the model.
-        kind: of task.
-        label_names: by class number; by position for multiple choice, empty for regression.
-        max_length: texts are cut at this many tokens.
-        name: how messages call it.
-        tuned_on: what the run's folder says of the task; empty for a model alone.
+        kind: kind of task.
+        label_names: names by class number; by position for multiple choice, empty for regression.
+        max_length: number of tokens at which texts are cut.
+        name: name in messages.
+        tuned_on: the task as recorded in the run's folder; empty for a model without one.
     """
 
     tunable: Tunable
@@ -49,7 +48,7 @@ class Predictor:
     tuned_on: Mapping[str, Any] = field(default_factory=dict)
 
     def outputs(self, split: Split, *, progress: Progress = silent) -> Tensor:
-        """Logits or values of every row, (rows, outputs); the rows' labels are not looked at."""
+        """Return logits or values of every row, (rows, outputs); labels are not used."""
         tokens, offsets = tokenize_split(self.tunable.encoder, split, max_length=self.max_length)
         rows = Examples(tokens=tokens, states=None, labels=torch.tensor(split.labels), offsets=offsets)
         return rows.outputs(self.tunable, progress=progress)
@@ -58,12 +57,12 @@ class Predictor:
 def load_tuned(
     folder: str | Path, *, encoder: Encoder | str | Path | None = None, device: str | torch.device = "cpu"
 ) -> Predictor:
-    """The tuned model in a folder.
+    """Load the tuned model in a folder.
 
     Args:
         folder: a run's folder, the `model` folder in it, or any folder with a stock classifier.
-        encoder: the base of a model that is no stock one, where it has moved since.
-        device: where to put the weights.
+        encoder: the encoder of a model that is not a stock one, if it has moved since tuning.
+        device: device of the weights.
     """
     path = find_model(Path(folder).expanduser())
     if (path / OWN_FILE).is_file():
@@ -72,7 +71,7 @@ def load_tuned(
 
 
 def find_model(folder: Path) -> Path:
-    """The folder that holds the model: the one given, or `model` in it."""
+    """Return the folder that contains the model: the one given, or `model` in it."""
     if not folder.is_dir():
         what = "is a file" if folder.exists() else "no such folder"
         raise EncoderError(f"{folder}: {what}; give the folder of a tuned model")
@@ -81,7 +80,7 @@ def find_model(folder: Path) -> Path:
             return path
     if (folder / "frostline.json").is_file() or (folder / "checkpoints").is_dir():
         raise EncoderError(f"{folder}: contains no model; if the run was interrupted, continue it with `resume=True`")
-    raise EncoderError(f"{folder}: holds no model (neither config.json nor {OWN_FILE}); give the folder of a tuned one")
+    raise EncoderError(f"{folder}: contains neither config.json nor {OWN_FILE}; give the folder of a tuned model")
 
 
 def _load_stock(folder: Path, device: str | torch.device) -> Predictor:
@@ -91,13 +90,13 @@ def _load_stock(folder: Path, device: str | torch.device) -> Predictor:
     outputs = 1 if kind != "classification" else int(config.num_labels)
     head = family_head(config, labels=outputs, kind=kind)
     _fill(head, folder)
-    # Layers are all named as trained, so that the last one runs for the token that the head reads alone.
+    # All layers count as tuned, so that the last one runs only for the token that the head reads.
     plan = Plan.span(1, encoder.depth, encoder.depth)
     tunable = Tunable(encoder, head, plan).to(encoder.device).requires_grad_(False).eval()
     return Predictor(
         tunable=tunable,
         kind=kind,
-        label_names=() if kind == "regression" else _label_names(config),
+        label_names=() if kind == "regression" else tuple(str(config.id2label[key]) for key in sorted(config.id2label)),
         max_length=encoder.default_length,
         name=str(folder),
         tuned_on=_tuned_on(folder),
@@ -105,16 +104,15 @@ def _load_stock(folder: Path, device: str | torch.device) -> Predictor:
 
 
 def _tuned_on(folder: Path) -> Mapping[str, Any]:
-    """What the run's folder that holds a model says of its task: name, fingerprint, pairs or single texts."""
+    """Return the task that the run's folder records: name, fingerprint, pairs or single texts."""
     try:
-        found = read_json(folder.absolute().parent / "result.json")["task"]
+        return dict(read_json(folder.absolute().parent / "result.json")["task"])
     except (OSError, ValueError, KeyError, TypeError):
         return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _kind_of(config: dict[str, Any], folder: Path) -> HeadKind:
-    """What the classifier answers, by its configuration."""
+    """Return the kind of task of a classifier, by its configuration."""
     classes = [str(name) for name in config.get("architectures") or ()]
     if any(name.endswith("ForMultipleChoice") for name in classes):
         return "multiple choice"
@@ -122,31 +120,27 @@ def _kind_of(config: dict[str, Any], folder: Path) -> HeadKind:
         named = ", ".join(classes) or "no class"
         raise EncoderError(f"{folder}: is not a tuned classifier (config.json names {named}); tune it first")
     if config.get("problem_type") == "multi_label_classification":
-        raise EncoderError(f"{folder}: gives several labels per text (multi-label), which is not supported")
+        raise EncoderError(f"{folder}: is a multi-label classifier, which is not supported")
     labels = config.get("id2label")
     is_single = isinstance(labels, dict) and len(labels) == 1
     return "regression" if config.get("problem_type") == "regression" or is_single else "classification"
 
 
-def _label_names(config: Config) -> tuple[str, ...]:
-    return tuple(str(config.id2label[number]) for number in sorted(config.id2label))
-
-
 def _fill(head: FamilyHead, folder: Path) -> None:
-    """Give the head its weights from the folder's files."""
+    """Load the head's weights from the folder's files."""
     from safetensors import safe_open
 
     own = head.stock.state_dict()
-    found: set[str] = set()
+    loaded: set[str] = set()
     for path in sorted(folder.glob("*.safetensors")):
         with safe_open(path, framework="pt") as file, torch.no_grad():
             for name in set(file.keys()) & set(own):
                 value = file.get_tensor(name)
                 if value.shape != own[name].shape:
-                    raise EncoderError(f"{folder}: the shape of {name} in the weights does not fit config.json")
+                    raise EncoderError(f"{folder}: the shape of {name} in the weights does not match config.json")
                 own[name].copy_(value)
-                found.add(name)
-    if missing := sorted(set(own) - found):
+                loaded.add(name)
+    if missing := sorted(set(own) - loaded):
         raise EncoderError(f"{folder}: the weights lack {missing[0]}, so it is not a tuned classifier; tune it first")
 
 
@@ -156,18 +150,15 @@ def _load_own(folder: Path, given: Encoder | str | Path | None, device: str | to
     try:
         about = read_json(folder / OWN_FILE)
         plan, recipe = Plan.from_json(about["plan"]), Recipe.from_json(about["recipe"])
-        kind, names, length, base = (
-            about["task"],
-            tuple(about["labels"]),
-            int(about["max_length"]),
-            _read_base(about["base"]),
-        )
+        kind, names, length = about["task"], tuple(about["labels"]), int(about["max_length"])
+        # Files of the first releases do not record the origin.
+        base = BaseEncoder(**{"origin": _guess_origin(about["base"]), **about["base"]})
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise EncoderError(f"{folder / OWN_FILE}: cannot be read ({type(error).__name__}: {error})") from None
     encoder = given if isinstance(given, Encoder) else _load_base(base, given, folder, device)
     if encoder.revision != base.revision:
         raise EncoderError(
-            f"{folder}: was tuned on another version of {base.name} ({base.revision[:19]}) than the one in "
+            f"{folder}: was tuned from another version of {base.name} ({base.revision[:19]}) than the one in "
             f"{encoder.name} ({encoder.revision[:19]}); give the right one with `encoder`"
         )
     tunable = make_tunable(
@@ -176,7 +167,7 @@ def _load_own(folder: Path, given: Encoder | str | Path | None, device: str | to
     try:
         load_weights(tunable, load_file(folder / OWN_WEIGHTS))
     except (OSError, ValueError, RuntimeError) as error:
-        raise EncoderError(f"{folder / OWN_WEIGHTS}: does not fit {OWN_FILE} ({error})") from None
+        raise EncoderError(f"{folder / OWN_WEIGHTS}: does not match {OWN_FILE} ({error})") from None
     tunable.requires_grad_(False)
     return Predictor(
         tunable=tunable,
@@ -188,20 +179,15 @@ def _load_own(folder: Path, given: Encoder | str | Path | None, device: str | to
     )
 
 
-def _read_base(data: Mapping[str, Any]) -> BaseEncoder:
-    """The encoder that a model's file names; files had no origin at first."""
-    return BaseEncoder(**{"origin": _origin_in_first_files(data), **data})
-
-
-def _origin_in_first_files(data: Mapping[str, Any]) -> Origin:
-    """The origin of an encoder whose file does not say it, by its name and by the form of its revision."""
+def _guess_origin(data: Mapping[str, Any]) -> Origin:
+    """Return the origin of an encoder by its name and by the form of its revision."""
     if data["name"] == EMBEDDED_NAME:
         return "demo"
     return "folder" if str(data["revision"]).startswith("sha256:") else "hub"
 
 
 def _load_base(base: BaseEncoder, given: str | Path | None, folder: Path, device: str | torch.device) -> Encoder:
-    """The encoder that a model was tuned from: where it was, or where the user says that it is now."""
+    """Load the encoder that a model was tuned from: from the user's argument, or from its recorded origin."""
     if given is not None:
         return load_encoder(given, device=device)
     if base.origin == "demo":
@@ -210,7 +196,7 @@ def _load_base(base: BaseEncoder, given: str | Path | None, folder: Path, device
         return load_encoder(base.name, revision=base.revision, device=device)
     if not Path(str(base.folder)).is_dir():
         raise OptionError(
-            f"{folder}: needs the encoder that it was tuned from, and {base.folder} is gone; say where it is now "
-            "with `encoder`"
+            f"{folder}: needs the encoder that it was tuned from, and {base.folder} is gone; give its new "
+            "folder with `encoder`"
         )
     return load_encoder(Path(str(base.folder)), device=device)

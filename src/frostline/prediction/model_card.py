@@ -1,4 +1,4 @@
-"""The model card: what was tuned, how, on what, how good it is, and how to use it."""
+"""The model card: layers, recipe, data, metrics, and how to use the model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from frostline.records import Plan
 if TYPE_CHECKING:
     from frostline.training.result import Tuned
 
-_QUESTIONS = {
+_PURPOSES = {
     "classification": "classifies texts",
     "regression": "predicts a number for texts",
     "multiple choice": "chooses between candidate answers",
@@ -23,13 +23,13 @@ _QUESTIONS = {
 
 
 def write_card(tuned: Tuned, *, is_stock: bool) -> str:
-    """The README.md of a saved model.
+    """Return the README.md of a saved model.
 
     Args:
-        tuned: what came out of tuning.
+        tuned: the result of tuning.
         is_stock: whether transformers alone can load it.
     """
-    parameters = tuned.trained.audit
+    parameters, command = tuned.trained.audit, provenance.command()
     rows = [
         ("plan", f"{tuned.plan}: {plan_in_words(tuned.plan, tuned.base.layers)}"),
         ("chosen because", tuned.plan.because),
@@ -43,25 +43,25 @@ def write_card(tuned: Tuned, *, is_stock: bool) -> str:
             f"{tuned.recipe.learning_rate:g}, {tuned.recipe.epochs}, {tuned.recipe.batch}",
         ),
         ("seed", str(tuned.recipe.seed)),
-        ("command", command_line()),
+        ("command", f"`{shlex.join(command)}`" if command else "from Python"),
     ]
     return "\n".join(
         [
             *_front_matter(tuned, is_stock=is_stock),
-            f"# {_title(tuned)}",
+            f"# {Path(tuned.base.name).name} tuned on {tuned.task.name}",
             "",
-            f"This model {_QUESTIONS[tuned.task.kind]}. It was tuned with Frostline, which trains, freezes and drops "
+            f"This model {_PURPOSES[tuned.task.kind]}. It was tuned with Frostline, which trains, freezes and drops "
             "chosen layers of a pretrained encoder.",
             "",
-            "## Use it",
+            "## Usage",
             "",
             *_usage(tuned, is_stock=is_stock),
             "",
-            "## How good it is",
+            "## Metrics",
             "",
             *_metrics_table(tuned.metrics),
             "",
-            "## How it came about",
+            "## Tuning",
             "",
             "| | |",
             "|---|---|",
@@ -74,28 +74,19 @@ def write_card(tuned: Tuned, *, is_stock: bool) -> str:
 
 
 def plan_in_words(plan: Plan, depth: int) -> str:
-    """What trained, what stayed as pretrained and what was dropped, in a sentence."""
-    if not plan.layers:
-        trained = "only the head was trained"
-    else:
-        embeddings = ", the embeddings" if plan.embeddings else ""
-        trained = f"{_layers(plan.layers)} of {depth}{embeddings} and the head were trained"
-    frozen = [number for number in range(1, plan.head + 1) if number not in plan.layers]
-    kept = [*([] if plan.embeddings else ["the embeddings"]), *([_layers(tuple(frozen))] if frozen else [])]
+    """Return a sentence on what was trained, what stayed as pretrained and what was dropped."""
+    embeddings = ", the embeddings" if plan.embeddings else ""
+    tuned = f"{_layers(plan.layers)} of {depth}{embeddings} and the head were" if plan.layers else "only the head was"
+    frozen = tuple(number for number in range(1, plan.head + 1) if number not in plan.layers)
+    kept = [*([] if plan.embeddings else ["the embeddings"]), *([_layers(frozen)] if frozen else [])]
     stayed = f"; {' and '.join(kept)} stayed as pretrained" if kept else ""
     above = tuple(range(plan.head + 1, depth + 1))
     dropped = f"; {_layers(above)} {'was' if len(above) == 1 else 'were'} dropped" if above else ""
-    return f"{trained}{stayed}; the head reads layer {plan.head}{dropped}"
-
-
-def command_line() -> str:
-    """The command that is running, or that there is none."""
-    given = provenance.command()
-    return f"`{shlex.join(given)}`" if given else "from Python"
+    return f"{tuned} trained{stayed}; the head reads layer {plan.head}{dropped}"
 
 
 def how_to_load(tuned: Tuned, folder: Path, *, is_stock: bool) -> str:
-    """The line of Python that loads a saved model."""
+    """Return the line of Python that loads a saved model."""
     where = json.dumps(str(folder))
     if not is_stock:
         return f"import frostline; frostline.predict({where}, [{_example(tuned)}])"
@@ -110,20 +101,15 @@ def how_to_load(tuned: Tuned, folder: Path, *, is_stock: bool) -> str:
 
 
 def _front_matter(tuned: Tuned, *, is_stock: bool) -> list[str]:
-    asks_for_a_label = tuned.task.kind != "multiple choice"
     return [
         "---",
         *(["library_name: transformers"] if is_stock else []),
-        *(["pipeline_tag: text-classification"] if asks_for_a_label else []),
+        *(["pipeline_tag: text-classification"] if tuned.task.kind != "multiple choice" else []),
         "tags:",
         "- frostline",
         "---",
         "",
     ]
-
-
-def _title(tuned: Tuned) -> str:
-    return f"{Path(tuned.base.name).name} tuned on {tuned.task.name}"
 
 
 def _usage(tuned: Tuned, *, is_stock: bool) -> list[str]:
@@ -154,11 +140,11 @@ def _usage(tuned: Tuned, *, is_stock: bool) -> list[str]:
         "```python",
         "from transformers import pipeline",
         "",
-        'ask = pipeline("text-classification", "path/to/this/folder", truncation=True)',
-        f"ask({_example(tuned)})",
+        'classify = pipeline("text-classification", "path/to/this/folder", truncation=True)',
+        f"classify({_example(tuned)})",
         "```",
         "",
-        "`truncation=True` cuts texts where they were cut in training.",
+        "`truncation=True` cuts texts at the same length as in training.",
     ]
 
 
@@ -171,7 +157,7 @@ def _example(tuned: Tuned) -> str:
 def _metrics_table(metrics: Mapping[str, Mapping[str, float]]) -> list[str]:
     names = list(dict.fromkeys(name for values in metrics.values() for name in values))
     if not names:
-        return ["It was not tested."]
+        return ["No metrics were computed."]
     return [
         f"| rows | {' | '.join(names)} |",
         f"|---|{'---|' * len(names)}",
@@ -188,5 +174,5 @@ def _layers(numbers: tuple[int, ...]) -> str:
 
 
 def _cell(text: str) -> str:
-    """Text that may stand in a table: labels and file names may hold anything."""
+    """Return text that is safe in a table: labels and file names may contain anything."""
     return " ".join(text.split()).replace("|", "\\|")

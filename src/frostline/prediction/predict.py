@@ -1,4 +1,4 @@
-"""Ask a tuned model: predictions for new texts, and how good it is on labelled ones."""
+"""Use a tuned model: predictions for new texts, and metrics on labelled ones."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ SPLITS = ("train", "validation", "test", "all")
 
 @dataclass(frozen=True, kw_only=True)
 class Predictions:
-    """What a model says of texts.
+    """The predictions of a model for texts.
 
     Args:
         rows: one per text.
-        label_names: of the model; empty for regression.
-        notes: what was guessed about the data, a sentence each.
+        label_names: label names of the model; empty for regression.
+        notes: sentences on what was guessed about the data.
     """
 
     rows: tuple[PredictedRow, ...]
@@ -50,10 +50,10 @@ class Predictions:
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluated:
-    """How good a model is on labelled rows, and what it says of each.
+    """The metrics of a model on labelled rows, and its predictions.
 
     Args:
-        record: what is written: the metrics and what they are of.
+        record: the metrics and what they were computed on.
         rows: one per row, as in `predictions.jsonl`.
     """
 
@@ -67,7 +67,7 @@ class Evaluated:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was guessed or assumed, a sentence each."""
+        """Sentences on what was guessed or assumed."""
         return self.record.notes
 
     def to_json(self) -> dict[str, Any]:
@@ -111,21 +111,21 @@ def predict(
 def answer(
     model: Predictor, rows: Split, notes: tuple[str, ...], *, is_pair_guessed: bool, progress: Progress = silent
 ) -> Predictions:
-    """What a model says of rows that were read already.
+    """Return the predictions for rows that were read already.
 
     Args:
-        model: loaded.
-        rows: without labels.
-        notes: what was guessed about them.
-        is_pair_guessed: a column with second texts was not asked for, and may be left out.
+        model: the loaded model.
+        rows: rows without labels.
+        notes: sentences on what was guessed about them.
+        is_pair_guessed: whether a column of second texts was guessed, and may be ignored.
         progress: progress callback.
     """
     if model.kind == "multiple choice" and rows.choices is None:
-        raise DataError(f"{model.name}: chooses between answers; the data needs columns with them (`choices`)")
+        raise DataError(f"{model.name}: chooses between answers; name the columns that contain them (`choices`)")
     if model.kind != "multiple choice" and rows.choices is not None:
         rows = replace(rows, choices=None)
     if rows.pairs is not None and is_pair_guessed and model.tuned_on.get("pairs") is False:
-        rows = replace(rows, pairs=None)  # a column that was taken for a second text
+        rows = replace(rows, pairs=None)  # the column was guessed wrongly
         notes = (*notes, f"the second text is not used: {model.name} was tuned on single texts")
     _check_pairs(model, rows)
     outputs = model.outputs(rows, progress=progress)
@@ -179,21 +179,21 @@ def evaluate(
 
 
 def kind_to_ask(model: Predictor, data: Any) -> Any:
-    """The kind to read data as: a file's numbers are what the model predicts; presets know their own kind."""
+    """Return the kind to read data as: that of the model for files; presets know their own kind."""
     is_preset = isinstance(data, str) and not Path(data).exists() and find_preset(data) is not None
     return None if is_preset else model.kind
 
 
 def in_model_terms(model: Predictor, task: Task, split: str) -> tuple[Split, tuple[str, ...]]:
-    """The rows of a split with the model's own class numbers as labels, and what was assumed about them.
+    """Return the rows of a split with the model's class numbers as labels, and notes on what was assumed.
 
     Args:
-        model: knows its labels.
-        task: may have others, or the same ones in another order.
+        model: the model.
+        task: the task, whose labels may differ or come in another order.
         split: train, validation, test or all.
     """
     if task.kind != model.kind:
-        raise DataError(f"{task.name}: is a task of {task.kind}, but {model.name} was tuned for {model.kind}")
+        raise DataError(f"{task.name}: is a {task.kind} task, but {model.name} was tuned for {model.kind}")
     if split != "all" and split not in task.splits:
         raise DataError(f"{task.name}: has no {split} rows; it has {listed(list(task.splits))}")
     rows = _joined(list(task.splits.values())) if split == "all" else task.splits[split]
@@ -201,7 +201,7 @@ def in_model_terms(model: Predictor, task: Task, split: str) -> tuple[Split, tup
         return rows, ()
     if _are_numbered(model.label_names) and len(task.label_names) == len(model.label_names):
         names = ", ".join(task.label_names)
-        return rows, (f"{model.name} has no label names: its numbers are taken for {names}, in this order",)
+        return rows, (f"{model.name} has no label names: its classes are assumed to be {names}, in this order",)
     number_of = {name: _number(name, model.label_names) for name in task.label_names}
     used = [task.label_names[int(label)] for label in rows.labels]
     unseen = sorted({name for name in used if number_of[name] is None}, key=used.index)
@@ -210,8 +210,8 @@ def in_model_terms(model: Predictor, task: Task, split: str) -> tuple[Split, tup
         more = f" (and {len(unseen) - 1} more such labels)" if len(unseen) > 1 else ""
         raise DataError(
             f"{task.source}:{rows.rows[used.index(first)]}: label {show(first)}"
-            f"{did_you_mean(first, model.label_names)}{more}: not known to {model.name}, which knows "
-            f"{listed(model.label_names, most=20)}; mend the labels or leave those rows out"
+            f"{did_you_mean(first, model.label_names)}{more}: is not a label of {model.name}, which has "
+            f"{listed(model.label_names, most=20)}; correct the labels or remove those rows"
         )
     return replace(rows, labels=tuple([number_of[name] or 0 for name in used])), ()
 
@@ -220,25 +220,25 @@ def _check_pairs(model: Predictor, rows: Split) -> None:
     """Refuse pairs where the model was tuned on single texts, and the other way round."""
     pairs = model.tuned_on.get("pairs")
     if pairs is True and rows.pairs is None and rows.choices is None:
-        raise DataError(f"{model.name}: was tuned on pairs of texts; say which column holds the second (`text_pair`)")
+        raise DataError(f"{model.name}: was tuned on pairs of texts; name the column of second texts (`text_pair`)")
     if pairs is False and rows.pairs is not None:
-        raise DataError(f"{model.name}: was tuned on single texts, but these are pairs; leave `text_pair` out")
+        raise DataError(f"{model.name}: was tuned on single texts, but these are pairs; remove `text_pair`")
 
 
 def _carved(model: Predictor, task: Task, rows: Split, split: str) -> tuple[str, ...]:
-    """A note where a part of a file is judged that was divided otherwise in tuning, or was not there."""
-    known = model.tuned_on.get("fingerprint")
-    in_all = sum(len(each) for each in task.splits.values())
-    if split == "all" or known in (None, task.fingerprint) or len(rows) == in_all:
+    """Return a note if the rows were split differently in tuning, or were not part of it."""
+    fingerprint = model.tuned_on.get("fingerprint")
+    in_all = sum(map(len, task.splits.values()))
+    if split == "all" or fingerprint in (None, task.fingerprint) or len(rows) == in_all:
         return ()
     return (
-        f"rows were divided otherwise in tuning: {len(rows):,} of {in_all:,} are judged, and where the model was tuned "
-        "on this file, some of them were trained on; of new rows, `split='all'` judges all",
+        f"the rows were split differently in tuning: the metrics are of {len(rows):,} of {in_all:,} rows, and if the "
+        "model was tuned on this file, it was trained on some of them; for new rows, use `split='all'`",
     )
 
 
 def _number(name: str, known: Sequence[str]) -> int | None:
-    """The model's number for a label: by its name, or by its name in other case where that leaves no doubt."""
+    """Return the model's number for a label: by its name, or by its name in another case if only one matches."""
     if name in known:
         return known.index(name)
     same = [number for number, other in enumerate(known) if other.casefold() == name.casefold()]
@@ -246,12 +246,12 @@ def _number(name: str, known: Sequence[str]) -> int | None:
 
 
 def _are_numbered(names: Iterable[str]) -> bool:
-    """Whether the names are those that transformers gives to labels without one."""
+    """Whether the names are the default names of transformers."""
     return all(name == f"LABEL_{number}" for number, name in enumerate(names))
 
 
 def _joined(splits: Sequence[Split]) -> Split:
-    """All rows of several splits as one."""
+    """Return all rows of several splits as one."""
     first = splits[0]
     return Split(
         texts=tuple(text for split in splits for text in split.texts),

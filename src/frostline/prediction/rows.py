@@ -1,4 +1,4 @@
-"""What a model says of rows, in words: predictions by name with their probabilities."""
+"""Predictions for rows by label name, with their probabilities."""
 
 from __future__ import annotations
 
@@ -13,20 +13,22 @@ from frostline.tasks import Split
 def predicted_rows(
     outputs: Tensor, split: Split, kind: str, label_names: Sequence[str], *, with_labels: bool, name: str | None = None
 ) -> Iterator[PredictedRow]:
-    """Yield what a model says of every row: the lines of `predictions.jsonl`.
+    """Yield the predictions for every row: the lines of `predictions.jsonl`.
 
     Args:
         outputs: (rows, outputs), logits or values.
         split: the rows.
-        kind: of task.
-        label_names: by class number; by position for multiple choice.
-        with_labels: whether the rows' labels mean something.
-        name: of the split, where it is one.
+        kind: kind of task.
+        label_names: names by class number; by position for multiple choice.
+        with_labels: whether the rows have labels.
+        name: name of the split, if it is one.
     """
-    for place, values in enumerate(outputs):
-        choices = None if split.choices is None else split.choices[place]
-        names = label_names if choices is None else _positions(len(choices), label_names)
-        label = split.labels[place]
+    for index, values in enumerate(outputs):
+        choices = None if split.choices is None else split.choices[index]
+        names = label_names
+        if choices is not None:  # a question may have more choices than any that was trained on
+            names = [*label_names, *map(str, range(len(label_names), len(choices)))][: len(choices)]
+        label = split.labels[index]
         prediction: str | float = float(values[0])
         probabilities = None
         if kind != "regression":
@@ -35,16 +37,11 @@ def predicted_rows(
             probabilities = dict(zip(names, shares, strict=True))
         yield PredictedRow(
             split=name,
-            row=split.rows[place],
-            text=split.texts[place],
-            text_pair=None if split.pairs is None else split.pairs[place],
+            row=split.rows[index],
+            text=split.texts[index],
+            text_pair=None if split.pairs is None else split.pairs[index],
             choices=choices,
             label=None if not with_labels else label if kind == "regression" else names[int(label)],
             prediction=prediction,
             probabilities=probabilities,
         )
-
-
-def _positions(count: int, known: Sequence[str]) -> list[str]:
-    """The names of a question's choices; a question may have more of them than any that was trained on."""
-    return [known[place] if place < len(known) else str(place) for place in range(count)]
