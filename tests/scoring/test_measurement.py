@@ -340,7 +340,7 @@ def test_a_model_object_in_place_of_an_encoder_is_told():
         ({"probe.head": {"rate": 1.0}}, "score probe.head: unknown option 'rate'"),
         ({"rank": {"power": 2}}, "score rank: unknown option 'power'; known: none"),
         ({"probe.head": {"epochs": 1.5}}, "score probe.head: epochs 1.5 must be a whole number"),
-        ({"cca": {}}, "options of 'cca': it is not among the scores that are measured"),
+        ({"cca": {}}, "options of 'cca': it is not one of the measured scores"),
     ],
 )
 def test_options_of_scores_are_checked(folder, options, message):

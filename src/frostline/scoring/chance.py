@@ -1,4 +1,4 @@
-"""What chance gives: the same scores where labels mean nothing, or where the encoder knows nothing."""
+"""Chance levels: the same scores with random labels, or with a random encoder."""
 
 from __future__ import annotations
 
@@ -16,24 +16,23 @@ Null = Callable[..., Evidence]
 
 
 def shuffled(evidence: Evidence, *, poolings: Sequence[Pooling]) -> Evidence:
-    """The same states with the labels dealt out at random."""
+    """Return the same states with shuffled labels."""
     order = torch.randperm(len(evidence), generator=torch.Generator().manual_seed(evidence.seed))
     return replace(evidence, labels=evidence.labels[order])
 
 
 def random_encoder(evidence: Evidence, *, poolings: Sequence[Pooling]) -> Evidence:
-    """The same texts seen by an encoder of the same shape with random weights."""
+    """Return the states of the same texts from an encoder of the same shape with random weights."""
     from transformers import AutoModel
 
-    known, tokens = evidence.encoder, evidence.tokens
-    if known is None or tokens is None:
+    like, tokens = evidence.encoder, evidence.tokens
+    if like is None or tokens is None:
         raise MeasureError("a random encoder of the same shape needs the encoder and the texts")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(evidence.seed)
-        model = AutoModel.from_config(known.config)
-    encoder = Encoder(model.to(known.device), known.tokenizer, name=f"random {known.name}", has_pretrained_pooler=False)
-    states = pooled_states(encoder, tokens, poolings=poolings)
-    return replace(evidence, states=states, encoder=encoder)
+        model = AutoModel.from_config(like.config)
+    encoder = Encoder(model.to(like.device), like.tokenizer, name=f"random {like.name}", has_pretrained_pooler=False)
+    return replace(evidence, states=pooled_states(encoder, tokens, poolings=poolings), encoder=encoder)
 
 
 NULLS: dict[str, Null] = {"shuffled": shuffled, "random": random_encoder}

@@ -1,4 +1,4 @@
-"""Measure: every layer of one encoder scored for one task, before any tuning."""
+"""Measure every layer of one encoder for one task, before any tuning."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from frostline.encoders.tokens import Tokens
 from frostline.errors import MeasureError, OptionError
 from frostline.progress import Progress, Step, silent
 from frostline.records import LayerScore, LayerScores
-from frostline.records.layer_scores import Agreement
 from frostline.records.references import MeasuredEncoder, MeasuredTask
 from frostline.scoring.chance import NULLS
 from frostline.scoring.reliability import agreements
@@ -23,18 +22,18 @@ from frostline.scoring.score_inputs import Evidence
 from frostline.scoring.scores import Score
 from frostline.scoring.selection import Rows, choose_scores, draw_rows, options_in_words, rows_of, with_options
 from frostline.scoring.streaming import stream_scores
-from frostline.scoring.to_records import Matrix, left_out_in_words, notes_on, numbers, record, similarity_matrices
+from frostline.scoring.to_records import Matrix, left_out_in_words, make_record, notes_on, numbers, similarity_matrices
 from frostline.scoring.uncertainty import Estimate
 from frostline.states.pooled import Pooling, pooled_states
 from frostline.tasks import Split, Task
 
-EXAMPLES = 5_000  # from here on the curves of paper 1 overlap
+EXAMPLES = 5_000  # with more, the curves of Xie et al. 2022 hardly change
 MEMORY_LIMIT = 4 << 30
 
 
 @dataclass(frozen=True, kw_only=True)
 class MeasureOptions:
-    """What is measured, on which rows, and how; the fields are the arguments of `frostline.measure`."""
+    """Scores, rows and settings of a measurement; the fields are the arguments of `frostline.measure`."""
 
     scores: Sequence[str] | Literal["default", "all"] = "default"
     pooling: Pooling = "mean"
@@ -59,15 +58,10 @@ class MeasureOptions:
             if null not in NULLS:
                 raise OptionError(f"null {null!r}: must be one of {', '.join(NULLS)}")
 
-    @property
-    def may_leave_out(self) -> bool:
-        """Whether a score that the rows do not allow is left out with a note instead of raising an error."""
-        return isinstance(self.scores, str) if self.needs_all is None else not self.needs_all
-
 
 @dataclass(frozen=True, kw_only=True)
 class _Scored:
-    """The scores of one measurement, and when the encoder had run."""
+    """The scores of one measurement, and the time at which the states were ready."""
 
     scores: dict[str, LayerScore]
     truncated: int
@@ -87,14 +81,27 @@ def measure_layers(
     if task.kind != "regression" and len(set(split.labels)) < 2:
         raise MeasureError(f"{task.name}: the {len(split)} sampled rows are all of one class; raise `examples`")
     started = time.perf_counter()
-    score = _score_streamed if asked.stream else _score_states
-    scored = score(encoder, task, split, chosen, asked, progress)
+    score_rows = _score_streamed if asked.stream else _score_states
+    scored = score_rows(encoder, task, split, chosen, asked, progress)
     limit = encoder.default_length if asked.max_length is None else asked.max_length
     left_out = {**left_out, **scored.left_out}
-    more = notes_on(encoder, task, split, asked.rows, scored.truncated, limit, scored.scores)
+    notes = notes_on(encoder, task, split, asked.rows, scored.truncated, limit, scored.scores)
+    probes = [score.name for score in chosen if score.is_probe and score.name in scored.scores]
     return LayerScores(
-        encoder=about_encoder(encoder),
-        task=about_task(task),
+        encoder=MeasuredEncoder(
+            name=encoder.name,
+            revision=encoder.revision,
+            family=encoder.family.name,
+            layers=encoder.depth,
+            width=encoder.width,
+        ),
+        task=MeasuredTask(
+            name=task.name,
+            fingerprint=task.fingerprint,
+            kind=task.kind,
+            labels=task.label_names,
+            metric=task.metrics[0],
+        ),
         pooling=asked.pooling,
         rows=asked.rows,
         examples=len(split),
@@ -103,41 +110,14 @@ def measure_layers(
         seed=asked.seed,
         scores=scored.scores,
         similarity=scored.matrices,
-        agreement=tuple(_agreements(scored.scores, chosen)),
+        agreement=tuple(agreements({name: score.values for name, score in scored.scores.items()}, probes)),
         left_out=left_out,
-        notes=(*task.notes, *left_out_in_words(left_out), *options_in_words(asked.options), *more),
+        notes=(*task.notes, *left_out_in_words(left_out), *options_in_words(asked.options), *notes),
         seconds={
             "states": round(scored.states_ready - started, 3),
             "scores": round(time.perf_counter() - scored.states_ready, 3),
         },
     )
-
-
-def about_encoder(encoder: Encoder) -> MeasuredEncoder:
-    """Return what a measurement records of its encoder."""
-    return MeasuredEncoder(
-        name=encoder.name,
-        revision=encoder.revision,
-        family=encoder.family.name,
-        layers=encoder.depth,
-        width=encoder.width,
-    )
-
-
-def about_task(task: Task) -> MeasuredTask:
-    """Return what a measurement records of its task."""
-    return MeasuredTask(
-        name=task.name,
-        fingerprint=task.fingerprint,
-        kind=task.kind,
-        labels=task.label_names,
-        metric=task.metrics[0],
-    )
-
-
-def _agreements(scores: Mapping[str, LayerScore], chosen: Sequence[Score]) -> list[Agreement]:
-    probes = [score.name for score in chosen if score.is_probe and score.name in scores]
-    return agreements({name: score.values for name, score in scores.items()}, probes)
 
 
 def _score_streamed(
@@ -169,7 +149,7 @@ def _score_states(
         evidence,
         asked.nulls,
         uncertainty=asked.uncertainty,
-        may_fail=asked.may_leave_out,
+        may_fail=isinstance(asked.scores, str) if asked.needs_all is None else not asked.needs_all,
         progress=progress,
     )
     matrices = similarity_matrices(evidence) if asked.similarity else {}
@@ -211,8 +191,8 @@ def _score_all(
     may_fail: bool,
     progress: Progress,
 ) -> tuple[dict[str, LayerScore], dict[str, str]]:
-    """The scores, and why these rows do not allow others, where `may_fail` (they were not asked for)."""
-    found: dict[str, LayerScore] = {}
+    """Return the scores, and why others failed on these rows, where `may_fail` (they were not asked for by name)."""
+    scores: dict[str, LayerScore] = {}
     failed: dict[str, str] = {}
     for number, score in enumerate(chosen):
         progress(Step(stage="scoring", detail=score.name, done=number, total=len(chosen)))
@@ -224,17 +204,17 @@ def _score_all(
                 raise
             failed[score.name] = str(error)
             continue
-        found[score.name] = record(score, estimate, seed=evidence.seed, seconds=time.perf_counter() - started)
+        scores[score.name] = make_record(score, estimate, seed=evidence.seed, seconds=time.perf_counter() - started)
     for null in nulls:
         progress(Step(stage="chance levels", detail=null, total=len(chosen)))
         chance = NULLS[null](evidence, poolings=list(evidence.states))
-        for number, score in enumerate(score for score in chosen if score.name in found):
-            progress(Step(stage="chance levels", detail=f"{null}, {score.name}", done=number, total=len(found)))
+        for number, score in enumerate(score for score in chosen if score.name in scores):
+            progress(Step(stage="chance levels", detail=f"{null}, {score.name}", done=number, total=len(scores)))
             values = numbers(_estimate(score, chance, uncertainty=False).values)
-            found[score.name] = replace(found[score.name], nulls={**found[score.name].nulls, null: values})
-    return found, failed
+            scores[score.name] = replace(scores[score.name], nulls={**scores[score.name].nulls, null: values})
+    return scores, failed
 
 
 def _estimate(score: Score, evidence: Evidence, *, uncertainty: bool) -> Estimate:
-    """The score on the evidence, cut to equal classes where the score is defined so."""
+    """Return the score on the evidence, class-balanced where the score is defined so."""
     return score.estimate(evidence.balanced() if score.balanced else evidence, uncertainty=uncertainty)

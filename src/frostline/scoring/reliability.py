@@ -1,4 +1,4 @@
-"""How far layer scores can be trusted: smoothness over layers, agreement with probes, and what chance would give."""
+"""Reliability of layer scores: smoothness over layers, and agreement with probes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Values = Sequence[float | None]
 
 
 def smoothness(values: Values) -> Smoothness | None:
-    """The smoothness over layers 1..L, or None below three layers, with undefined ones, or when all are equal."""
+    """Return the smoothness over layers 1..L; None below three layers, with undefined ones, or when all are equal."""
     import numpy as np
 
     layers = [value for value in values[1:] if value is not None]
@@ -25,7 +25,7 @@ def smoothness(values: Values) -> Smoothness | None:
 
 
 def agreement(score: str, values: Values, probe: str, reached: Values) -> Agreement | None:
-    """The agreement over the layers where both are defined, or None where they are fewer than 3 or do not vary."""
+    """Return the agreement over the layers where both are defined; None for fewer than 3, or if one does not vary."""
     import numpy as np
     from scipy import stats
 
@@ -53,12 +53,12 @@ def agreement(score: str, values: Values, probe: str, reached: Values) -> Agreem
 
 
 def agreements(values: Mapping[str, Values], probes: Sequence[str]) -> list[Agreement]:
-    """Every score against every probe that was measured.
+    """Return the agreement of every measured score with every measured probe.
 
     Args:
-        values: of each score that was measured, by its name.
+        values: values of each measured score, by its name.
         probes: the names of those that are probes.
     """
     pairs = [(name, probe) for name in values for probe in probes if name != probe]
-    found = [agreement(name, values[name], probe, values[probe]) for name, probe in pairs]
-    return [one for one in found if one is not None]
+    compared = (agreement(name, values[name], probe, values[probe]) for name, probe in pairs)
+    return [pair for pair in compared if pair is not None]

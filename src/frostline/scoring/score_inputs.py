@@ -1,9 +1,10 @@
-"""What a layer score may look at: states of sampled training texts, their labels, and the encoder they came from."""
+"""The inputs of layer scores: states of sampled training texts, their labels, and the encoder."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -15,22 +16,24 @@ from frostline.states.pooled import Pooling
 from frostline.tasks import Split
 from frostline.tasks.task import Kind
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
     """One encoder's view of sampled training rows of one task.
 
     Args:
-        states: (layers 0..L, rows, width) for each pooling that was asked for.
+        states: (layers 0..L, rows, width) for each requested pooling.
         labels: (rows,), class numbers or values to predict.
         groups: (rows,), integers; rows of one group stay together when rows are resampled or divided.
-        kind: of the task; multiple choice comes as rows labelled right or wrong, in groups of one question.
-        metric: name of the task metric that judges predictions.
-        pooling: the one that scores use unless they are defined on another.
-        encoder: for scores that need more than states.
-        tokens: of the rows, for the same.
+        kind: kind of task; for multiple choice, rows are labelled right or wrong, and a group is a question.
+        metric: name of the task metric of predictions.
+        pooling: pooling that scores use unless they are defined on another.
+        seed: seed of everything that a score draws at random.
+        encoder: the encoder, for scores that need more than states.
+        tokens: the tokens of the rows, for the same.
         split: the rows themselves, for the same.
-        seed: of everything that a score draws.
     """
 
     states: Mapping[Pooling, Tensor]
@@ -43,7 +46,7 @@ class Evidence:
     encoder: Encoder | None = None
     tokens: Tokens | None = None
     split: Split | None = None
-    _own_hsic: dict[int, Tensor] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _cache: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -54,23 +57,19 @@ class Evidence:
         return self.kind != "regression"
 
     def take(self, rows: Tensor) -> Evidence:
-        """The same for some of the rows."""
+        """Return the evidence of some of the rows."""
         numbers = rows.tolist()
-        return Evidence(
+        return replace(
+            self,
             states={pooling: states[:, rows] for pooling, states in self.states.items()},
             labels=self.labels[rows],
             groups=self.groups[rows],
-            kind=self.kind,
-            metric=self.metric,
-            pooling=self.pooling,
-            seed=self.seed,
-            encoder=self.encoder,
             tokens=None if self.tokens is None else self.tokens.take(numbers),
             split=None if self.split is None else self.split.take(numbers),
         )
 
     def balanced(self) -> Evidence:
-        """As many rows of every class, drawn at random where a class has more; all rows where they are questions."""
+        """Return equally many rows of every class, drawn at random; all rows unless the task is classification."""
         if self.kind != "classification":
             return self
         _, label, counts = torch.unique(self.labels, return_inverse=True, return_counts=True)
@@ -79,34 +78,39 @@ class Evidence:
         rank = torch.cat([torch.arange(int(count)) for count in counts])
         return self.take(by_class[rank < counts.min()].sort().values)
 
+    def remember(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """Return the value of `compute`, computed once per key for all scores of the same evidence."""
+        if key not in self._cache:
+            self._cache[key] = compute()
+        value: T = self._cache[key]
+        return value
+
     def own_hsic(self, blocks: Tensor | None) -> Tensor:
-        """(1 + blocks, layers): each layer's similarity with itself, computed once for all scores that divide by it.
+        """Return (1 + blocks, layers): each layer's similarity with itself, which several scores divide by.
 
         Args:
-            blocks: what `blocks` gave, or None to leave out nothing.
+            blocks: result of `blocks`, or None to leave out nothing.
         """
         count = 0 if blocks is None else int(blocks.max()) + 1
-        if count not in self._own_hsic:
-            self._own_hsic[count] = own_hsic_leaving_out(self.states[self.pooling], blocks)
-        return self._own_hsic[count]
+        return self.remember(("hsic", count), lambda: own_hsic_leaving_out(self.states[self.pooling], blocks))
 
     def in_order(self) -> Evidence:
-        """The same with rows in the order of their groups, so that the order they came in does not matter."""
+        """Return the evidence with rows sorted by group, so that scores do not depend on their order."""
         if bool((self.groups.diff() >= 0).all()):
             return self
         return self.take(self.groups.argsort(stable=True))
 
     def blocks(self, count: int) -> Tensor:
-        """(rows,): a random division into at most `count` equal blocks, fair to classes and dividing no group."""
+        """Return (rows,): a random division into at most `count` equal blocks, stratified, with whole groups."""
         count = min(count, len(torch.unique(self.groups)))
         return divide(self.labels if self.has_classes else None, self.groups, count, seed=self.seed)
 
 
 def divide(labels: Tensor | None, groups: Tensor, count: int, *, seed: int) -> Tensor:
-    """(rows,): the block 0..count-1 of each row, drawn at random, whole groups together.
+    """Return (rows,): the block 0..count-1 of each row, drawn at random, with whole groups.
 
-    Groups are dealt out in turn, shuffled and then sorted by the class of their first row, so that every block has its
-    share of every class.
+    Groups are shuffled, sorted by the class of their first row and assigned to blocks in turn, so that every block has
+    its share of every class.
     """
     _, group = torch.unique(groups, return_inverse=True)
     number = int(group.max()) + 1
@@ -121,9 +125,9 @@ def divide(labels: Tensor | None, groups: Tensor, count: int, *, seed: int) -> T
 
 
 def numbered(labels: Tensor) -> tuple[Tensor, Tensor]:
-    """The classes in the order in which they first come, and each row's place among them.
+    """Return the classes in order of first appearance, and the number of each row's class.
 
-    What is drawn for a class (its share of a fold, the weights of a fresh head) then does not depend on its name.
+    Random numbers for a class (its share of a fold, the weights of a fresh head) then do not depend on its name.
     """
     names, inverse = torch.unique(labels, return_inverse=True)
     first = torch.full((len(names),), len(labels)).scatter_reduce_(0, inverse, torch.arange(len(labels)), "amin")

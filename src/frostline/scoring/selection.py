@@ -1,4 +1,4 @@
-"""What is measured: which scores fit a task, and which rows are drawn."""
+"""Selection of scores that suit a task, and of rows."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ DEFAULT_SCORES = ("variability", "label_similarity", "change", "probe.linear")
 
 
 def choose_scores(scores: Sequence[str] | str, task: Task, *, stream: bool) -> tuple[list[Score], dict[str, str]]:
-    """The scores to compute, and why others are left out.
+    """Return the scores to compute, and why others are left out.
 
-    One that does not fit is an error if it was asked for by name.
+    A score that does not suit the task is an error if it was asked for by name.
     """
     if isinstance(scores, str) and scores not in ("default", "all"):
         scores = [scores]
@@ -32,7 +32,7 @@ def choose_scores(scores: Sequence[str] | str, task: Task, *, stream: bool) -> t
     reasons = {}
     for score in chosen:
         if task.kind == "regression" and (score.needs == "classes" or stream):
-            reasons[score.name] = "needs classes, and the labels are numbers to predict (unless `kind` says otherwise)"
+            reasons[score.name] = "needs classes, and the labels are numbers (unless `kind` says otherwise)"
         elif stream and score.from_moments is None:
             reasons[score.name] = "needs all states and cannot be streamed"
     if reasons and not isinstance(scores, str):
@@ -45,20 +45,20 @@ def choose_scores(scores: Sequence[str] | str, task: Task, *, stream: bool) -> t
 
 
 def with_options(scores: Sequence[Score], options: Mapping[str, Mapping[str, Any]]) -> list[Score]:
-    """The scores, those that have options set computed with them."""
+    """Return the scores with their options set."""
     for name in options:
         if name not in {score.name for score in scores}:
-            raise OptionError(f"options of {name!r}: it is not among the scores that are measured")
-    found = []
-    for score in scores:
-        given = options.get(score.name, {})
-        told = read_options(f"score {score.name}", score.defaults, given)
-        found.append(replace(score, estimate=partial(score.estimate, **told)) if given else score)
-    return found
+            raise OptionError(f"options of {name!r}: it is not one of the measured scores")
+    return [_with(score, options[score.name]) if options.get(score.name) else score for score in scores]
+
+
+def _with(score: Score, options: Mapping[str, Any]) -> Score:
+    values = read_options(f"score {score.name}", score.defaults, options)
+    return replace(score, estimate=partial(score.estimate, **values))
 
 
 def options_in_words(options: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """A sentence for each score whose options are set."""
+    """Return a sentence for each score whose options are set."""
     return [
         f"{name} with {', '.join(f'{option} {as_word(value)}' for option, value in given.items())}"
         for name, given in options.items()
@@ -67,7 +67,7 @@ def options_in_words(options: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 
 def rows_of(task: Task, rows: Rows) -> Split:
-    """The task's split of that name."""
+    """Return the task's split of this name."""
     if rows not in ("train", "validation", "test"):
         raise OptionError(f"rows {rows!r}: must be one of train, validation, test")
     split = task.splits.get(rows)
@@ -77,6 +77,6 @@ def rows_of(task: Task, rows: Rows) -> Split:
 
 
 def draw_rows(split: Split, examples: int, *, seed: int) -> Split:
-    """At most that many rows; a question with its choices counts as many rows as it has choices."""
+    """Return a sample of at most `examples` rows; a question counts as many rows as it has choices."""
     per_question = max(map(len, split.choices)) if split.choices else 1
     return sample(split, max(1, examples // per_question), seed=seed).as_rows()

@@ -1,4 +1,4 @@
-"""Scores of any number of rows: sums over chunks of texts, of which one at a time is held."""
+"""Scores of any number of rows, from sums over chunks of texts: only one chunk is in memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from frostline.encoders.tokens import Tokens
 from frostline.progress import Progress, Step
 from frostline.records import LayerScore
 from frostline.scoring.scores import Score
-from frostline.scoring.to_records import record
+from frostline.scoring.to_records import make_record
 from frostline.scoring.uncertainty import Estimate
 from frostline.states.moments import stream_moments
 from frostline.states.pooled import Pooling
@@ -30,7 +30,7 @@ def stream_scores(
     max_length: int | None,
     progress: Progress,
 ) -> tuple[dict[str, LayerScore], int]:
-    """The scores from sums over all rows, and how many texts were cut."""
+    """Return the scores from sums over all rows, and the number of texts that were cut."""
     labels = torch.unique(torch.tensor(split.labels), return_inverse=True)[1]
     truncated = 0
 
@@ -49,8 +49,9 @@ def stream_scores(
         pooling=pooling,
         progress=lambda done: progress(Step(stage="running the encoder", done=done, total=len(split))),
     )
-    found = {}
-    for score in chosen:
-        if score.from_moments is not None:
-            found[score.name] = record(score, Estimate(values=score.from_moments(moments)), seed=0, seconds=0.0)
-    return found, truncated
+    scores = {
+        score.name: make_record(score, Estimate(values=score.from_moments(moments)), seed=0, seconds=0.0)
+        for score in chosen
+        if score.from_moments is not None
+    }
+    return scores, truncated

@@ -1,7 +1,8 @@
-"""From tensors to records: an estimate as a `LayerScore`, similarity matrices, and what a reader has to be told."""
+"""From tensors to records: an estimate as a `LayerScore`, similarity matrices, and notes for the reader."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 
@@ -25,8 +26,8 @@ _TOO_FEW = 1_000
 _SIMILARITY_TEXTS = 1_000
 
 
-def record(score: Score, estimate: Estimate, *, seed: int, seconds: float) -> LayerScore:
-    """An estimate of a score as a record."""
+def make_record(score: Score, estimate: Estimate, *, seed: int, seconds: float) -> LayerScore:
+    """Return an estimate of a score as a record."""
     interval = estimate.interval()
     probability = estimate.probability_of_best(score.better, seed=seed)
     values = numbers(estimate.values)
@@ -47,13 +48,12 @@ def record(score: Score, estimate: Estimate, *, seed: int, seconds: float) -> La
 
 
 def numbers(values: Tensor | Iterable[float]) -> tuple[float | None, ...]:
-    """Plain numbers, None where they are undefined."""
-    listed = values.tolist() if isinstance(values, Tensor) else values
-    return tuple(value if value == value else None for value in listed)
+    """Return plain numbers, None where they are undefined."""
+    return tuple(None if math.isnan(value) else float(value) for value in values)
 
 
 def similarity_matrices(evidence: Evidence) -> dict[str, Matrix]:
-    """CKA between all layers for the pooling asked for and for the first token, on some of the texts."""
+    """Return the CKA between all layers for the pooling in use and for the first token, on some of the texts."""
     if len(evidence) < 4:
         return {}
     few = torch.arange(len(evidence))[:: -(-len(evidence) // _SIMILARITY_TEXTS)]
@@ -65,33 +65,33 @@ def similarity_matrices(evidence: Evidence) -> dict[str, Matrix]:
 
 
 def left_out_in_words(left_out: Mapping[str, str]) -> list[str]:
-    """A sentence for each score that could not be had."""
+    """Return a sentence for each score that was left out."""
     return [f"{name} left out: {reason}" for name, reason in left_out.items()]
 
 
 def notes_on(
     encoder: Encoder, task: Task, split: Split, rows: Rows, truncated: int, limit: int, scores: Collection[str]
 ) -> list[str]:
-    """What a reader of the scores has to be told, a sentence each."""
+    """Return sentences on what a reader of the scores should know."""
     notes, count = [], len(split)
     sizes = Counter(split.labels) if task.kind != "regression" else Counter()
     if truncated:
         were = "was" if truncated == 1 else "were"
         notes.append(f"{truncated:,} of {count:,} texts {were} longer than {limit} tokens and cut")
     if count < _TOO_FEW:
-        low = "variability comes out too low, and " if "variability" in scores else ""
+        low = "variability is too low, and " if "variability" in scores else ""
         notes.append(f"{count:,} texts are few for width {encoder.width}: {low}the best layer may change with more")
     if task.kind == "classification":
         absent = [name for label, name in enumerate(task.label_names) if label not in sizes]
         if absent:
             notes.append(f"not among the {count:,} texts, so not measured: {', '.join(absent)}")
     if sizes and min(sizes.values()) == 1:
-        notes.append("a class has only one text, which has no spread: scores of spread come out too low")
+        notes.append("a class has only one text, which has no spread: scores of spread are too low")
     if encoder.depth < 3:
         notes.append(f"{encoder.depth} layers are too few for a smoothness")
     if rows == "train" and encoder.is_tuned:
         notes.append(
-            f"{encoder.name} is a tuned classifier: if it was tuned on these rows, it knows them by heart; "
-            "measure it on others with `rows='validation'`"
+            f"{encoder.name} is a tuned classifier: if it was tuned on these rows, it has memorised them; "
+            "measure it on other rows with `rows='validation'`"
         )
     return notes

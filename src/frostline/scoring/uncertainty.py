@@ -1,8 +1,8 @@
-"""Numbers with their uncertainty: one per layer, and how they would move together with other data.
+"""Values per layer with their uncertainty, correlated over layers.
 
-Layers are scored on the same texts, so their errors go together. What is kept is a matrix of deviations A whose product
-A'A is the covariance between layers, whatever the method behind it; intervals, the difference between two layers and
-the probability of being the best all follow from it.
+Layers are scored on the same texts, so their errors are correlated. An estimate stores a matrix of deviations A whose
+product A'A is the covariance between layers, whatever the method; intervals, the difference between two layers and the
+probability of being the best all follow from it.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ class Estimate:
 
     Args:
         values: (layers,), float64.
-        deviations: (replicates, layers) with deviations' deviations = covariance; None where there is no uncertainty.
+        deviations: (replicates, layers), A with A'A = covariance; None without an uncertainty.
         freedom: degrees of freedom of the t distribution behind the intervals; infinite for a bootstrap.
-        method: how the deviations were found.
+        method: resampling method of the deviations.
     """
 
     values: Tensor
@@ -35,14 +35,14 @@ class Estimate:
     method: Method = "none"
 
     def interval(self, level: float = 0.95) -> tuple[Tensor, Tensor] | None:
-        """The lower and upper ends for each layer, or None where there is no uncertainty."""
+        """Return the lower and upper ends for each layer, or None without an uncertainty."""
         if self.deviations is None:
             return None
         reach = _quantile(self.freedom, level) * self.deviations.square().sum(0).sqrt()
         return self.values - reach, self.values + reach
 
     def probability_of_best(self, better: Literal["low", "high"], *, seed: int = 0) -> Tensor | None:
-        """For each layer the probability that it is the best of layers 1..L; 0 for layer 0 and undefined layers."""
+        """Return each layer's probability of being the best of 1..L; 0 for layer 0 and undefined layers."""
         if self.deviations is None:
             return None
         source = torch.Generator().manual_seed(seed)
@@ -52,7 +52,7 @@ class Estimate:
         return counts.double() / _DRAWS
 
     def tied(self, better: Literal["low", "high"], level: float = 0.95) -> list[int]:
-        """The layers 1..L that cannot be told apart from the best one, it included."""
+        """Return the layers 1..L that do not differ significantly from the best one, it included."""
         ranked = self._ranked(better)
         if not bool(ranked.isfinite().any()):
             return []
@@ -66,7 +66,7 @@ class Estimate:
         return [int(layer) for layer in is_tied.nonzero()]
 
     def _ranked(self, better: Literal["low", "high"]) -> Tensor:
-        """The values with the best lowest, and infinity for layer 0 and where undefined."""
+        """Return the values with the best lowest, and infinity for layer 0 and where undefined."""
         ranked = self.values if better == "low" else -self.values
         ranked = ranked.masked_fill(ranked.isnan(), float("inf"))
         ranked[0] = float("inf")
@@ -74,7 +74,7 @@ class Estimate:
 
 
 def from_jackknife(values: Tensor, replicates: Tensor) -> Estimate:
-    """From delete-a-group replicates, (groups, layers): each computed without one group of texts."""
+    """Return the estimate from delete-a-group replicates, (groups, layers): each without one group of texts."""
     count = len(replicates)
     scale = ((count - 1) / count) ** 0.5
     return Estimate(
@@ -86,15 +86,15 @@ def from_jackknife(values: Tensor, replicates: Tensor) -> Estimate:
 
 
 def from_bootstrap(values: Tensor, replicates: Tensor) -> Estimate:
-    """From replicates computed on resampled held-out predictions, (replicates, layers)."""
+    """Return the estimate from replicates on resampled held-out predictions, (replicates, layers)."""
     spread = (replicates - replicates.mean(0)) / max(1, len(replicates) - 1) ** 0.5
     return Estimate(values=values, deviations=spread, method="bootstrap")
 
 
 def from_independent(replicates: Tensor, *, method: Literal["folds", "blocks"]) -> Estimate:
-    """From estimates on separate parts of the data, (parts, layers), whose mean is the value.
+    """Return the estimate from separate parts of the data, (parts, layers), whose mean is the value.
 
-    Folds share most of the rows they were fitted on, so that these intervals are somewhat too short for them.
+    Folds share most of the rows they were fitted on, so that their intervals are somewhat too short.
     """
     count = len(replicates)
     spread = (replicates - replicates.mean(0)) / (count * max(1, count - 1)) ** 0.5
@@ -102,12 +102,12 @@ def from_independent(replicates: Tensor, *, method: Literal["folds", "blocks"]) 
 
 
 def jackknife(score: Callable[[Tensor], Tensor], blocks: Tensor) -> Estimate:
-    """An estimate with delete-a-group uncertainty.
+    """Return an estimate with delete-a-group uncertainty.
 
     A plain bootstrap would be wrong for scores of spread: copies of a text shrink the spread within its class.
 
     Args:
-        score: from row numbers to a value per layer.
+        score: function from row numbers to a value per layer.
         blocks: (rows,), the group of each row, from 0.
     """
     rows = torch.arange(len(blocks))

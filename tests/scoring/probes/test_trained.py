@@ -107,7 +107,7 @@ def test_targets_know_only_the_rows_to_fit_on():
     numbers = replace(evidence, kind="regression", labels=torch.tensor([1.0, 3.0, 1.0, 3.0, 100.0]))
     targets = make_targets(numbers, torch.arange(4))
     assert targets.values[:4].tolist() == [-1, 1, -1, 1]
-    assert targets.decoded(targets.values).tolist() == pytest.approx([1, 3, 1, 3, 100])
+    assert targets.decode(targets.values).tolist() == pytest.approx([1, 3, 1, 3, 100])
 
 
 # Paper 3's linear probe ----------------------------------------------------------------------------------------------

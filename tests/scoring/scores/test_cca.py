@@ -11,7 +11,6 @@ from tests.scoring.scores.test_closed_forms import draw, evidence
 from frostline.errors import MeasureError
 from frostline.scoring.score_inputs import divide
 from frostline.scoring.scores import LAYER_SCORES, cca
-from frostline.scoring.scores.information import mutual_information
 
 
 def inverse_root(matrix):
@@ -79,16 +78,6 @@ def test_a_class_too_small_for_ten_folds_is_refused():
     states, labels = draw(0, texts=40, classes=5)
     with pytest.raises(MeasureError, match="cca needs at least 10 texts of every class"):
         LAYER_SCORES["cca"].estimate(evidence(states, labels))
-
-
-def test_mutual_information_equals_scikit_learns():
-    from sklearn.metrics import mutual_info_score
-
-    random = np.random.default_rng(0)
-    one, two = random.integers(0, 5, 200), random.integers(0, 3, 200)
-    one[two == 2] = 4
-    ours = mutual_information(torch.tensor(one), torch.tensor(two)).item()
-    assert ours == pytest.approx(mutual_info_score(one, two), abs=1e-12)
 
 
 def test_clusters_that_follow_the_labels_carry_their_whole_information():

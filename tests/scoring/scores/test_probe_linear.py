@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 
 from frostline.encoders.loading import load_encoder
 from frostline.errors import MeasureError
-from frostline.scoring.probes.holdout import Predictions, draw, estimate, hold_out
+from frostline.scoring.probes.holdout import Predictions, draw, estimate_metric, hold_out
 from frostline.scoring.score_inputs import Evidence
 from frostline.scoring.scores import LAYER_SCORES
 from frostline.scoring.scores.probe_linear import probe_linear
@@ -208,7 +208,7 @@ def made_up(labels: torch.Tensor, right: torch.Tensor, **changes) -> Predictions
 def test_the_standard_error_of_accuracy_is_the_binomial_one(share):
     labels = torch.arange(1000) % 2
     right = (torch.arange(1000) < 1000 * share).expand(2, -1)
-    found = estimate([made_up(labels, right)], seed=3)
+    found = estimate_metric([made_up(labels, right)], seed=3)
     assert found.values.tolist() == [share, share]
     assert found.method == "bootstrap"
     assert found.deviations is not None
@@ -221,7 +221,7 @@ def test_all_layers_are_judged_on_the_same_draw():
     right = torch.rand(500, generator=torch.Generator().manual_seed(0)) < 0.8
     one_more = right.clone()
     one_more[int((~right).nonzero()[0])] = True
-    found = estimate([made_up(labels, torch.stack([right, one_more, ~right]))], seed=0)
+    found = estimate_metric([made_up(labels, torch.stack([right, one_more, ~right]))], seed=0)
     assert found.deviations is not None
     apart = found.deviations - found.deviations[:, :1]
     assert float(apart[:, 1].square().sum().sqrt()) == pytest.approx(1 / 500, rel=0.2)
@@ -231,8 +231,8 @@ def test_all_layers_are_judged_on_the_same_draw():
 def test_rows_of_a_group_are_drawn_together():
     labels = torch.arange(1000) % 2
     right = (torch.rand(100, generator=torch.Generator().manual_seed(1)) < 0.8).repeat_interleave(10)[None]
-    alone = estimate([made_up(labels, right)], seed=0).deviations
-    together = estimate([made_up(labels, right, groups=torch.arange(1000) // 10 + 7)], seed=0).deviations
+    alone = estimate_metric([made_up(labels, right)], seed=0).deviations
+    together = estimate_metric([made_up(labels, right, groups=torch.arange(1000) // 10 + 7)], seed=0).deviations
     assert alone is not None and together is not None
     assert float(together.norm() / alone.norm()) == pytest.approx(10**0.5, rel=0.2)
 
@@ -262,9 +262,9 @@ def test_what_is_drawn_comes_as_often_as_there_are_things():
 def test_trials_that_disagree_widen_the_interval():
     labels = torch.arange(400) % 2
     right = torch.arange(400) < 320
-    agreeing = estimate([made_up(labels, right[None])] * 4, seed=0)
+    agreeing = estimate_metric([made_up(labels, right[None])] * 4, seed=0)
     shares = (240, 300, 340, 400)
-    differing = estimate([made_up(labels, (torch.arange(400) < share)[None]) for share in shares], seed=0)
+    differing = estimate_metric([made_up(labels, (torch.arange(400) < share)[None]) for share in shares], seed=0)
     assert agreeing.values.item() == differing.values.item() == 0.8
     assert agreeing.deviations is not None and differing.deviations is not None
     assert differing.deviations.norm() > 1.5 * agreeing.deviations.norm()

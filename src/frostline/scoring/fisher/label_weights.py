@@ -1,9 +1,9 @@
-"""Which gradients to square so that their sum is the expectation over the model's own answers.
+"""Which gradients to square so that their sum is the expectation over the model's own predictions.
 
 Gradients of log p(label) are those of the logits, weighted. The expected square over labels is a quadratic form in the
-logits' gradients with the matrix diag(p) - pp', which has rank classes - 1. Any root of it does: the squares of its
-columns add up to the expectation over all labels exactly, with one gradient fewer than there are classes, and with a
-single one where there are two.
+logits' gradients with the matrix diag(p) - pp', which has rank classes - 1. With any root of it, the squares of its
+columns add up to the expectation over all labels exactly, with one gradient fewer than classes, and with a single one
+for two classes.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _TINY = 1e-300  # keeps 0/0 at 0
 def answer_weights(
     logits: Tensor, *, kind: Kind, label: Label, labels: Tensor, example: Tensor, draws: Tensor
 ) -> Tensor:
-    """(directions, texts, outputs): weights of the logits' gradients; each direction is to be squared.
+    """Return (directions, texts, outputs): weights of the logits' gradients; each direction is to be squared.
 
     Args:
         logits: (texts, outputs), float64; one output for regression and multiple choice.
         kind: classification, regression (a Gaussian of unit variance around the output) or multiple choice (a softmax
             over the outputs of an example's texts).
-        label: expected over the answers, true, or sampled; or the logits themselves, by their answers' probabilities.
+        label: expected over the labels, true, or sampled; or the logits themselves, weighted by probabilities.
         labels: (texts,), class numbers from 0, values, or 1 at the right choice.
         example: (texts,), the example from 0 of each text, ascending.
         draws: (examples,), uniform in 0..1, for sampled labels.
@@ -43,12 +43,11 @@ def answer_weights(
         return _of_gaussian(logits, label, labels, draws)
     if kind == "classification":
         return _of_softmax(logits, label, labels, draws)
-    place = torch.arange(len(example)) - torch.searchsorted(example, example)
-    shape = (len(draws), int(place.max()) + 1)
-    by_example = logits.new_full(shape, -torch.inf).index_put((example, place), logits[:, 0])
-    right = torch.zeros(shape).index_put((example, place), labels.to(torch.get_default_dtype()))
-    weights = _of_softmax(by_example, label, right.argmax(1), draws)
-    return weights[:, example, place, None]
+    choice = torch.arange(len(example)) - torch.searchsorted(example, example)
+    shape = (len(draws), int(choice.max()) + 1)
+    by_example = logits.new_full(shape, -torch.inf).index_put((example, choice), logits[:, 0])
+    right = torch.zeros(shape).index_put((example, choice), labels.to(torch.get_default_dtype()))
+    return _of_softmax(by_example, label, right.argmax(1), draws)[:, example, choice, None]
 
 
 def _of_gaussian(outputs: Tensor, label: Label, labels: Tensor, draws: Tensor) -> Tensor:
@@ -62,7 +61,7 @@ def _of_gaussian(outputs: Tensor, label: Label, labels: Tensor, draws: Tensor) -
 
 
 def _of_softmax(logits: Tensor, label: Label, labels: Tensor, draws: Tensor) -> Tensor:
-    """(directions, examples, classes) from (examples, classes)."""
+    """Return (directions, examples, classes) from (examples, classes)."""
     probabilities = logits.softmax(1)
     if label == "expected":
         return multinomial_root(probabilities).permute(2, 0, 1)
@@ -74,9 +73,9 @@ def _of_softmax(logits: Tensor, label: Label, labels: Tensor, draws: Tensor) -> 
 
 
 def multinomial_root(probabilities: Tensor) -> Tensor:
-    """(..., classes, classes - 1): a matrix B with BB' = diag(p) - pp', in closed form.
+    """Return (..., classes, classes - 1): a matrix B with BB' = diag(p) - pp', in closed form.
 
-    The Cholesky factor of the multinomial covariance (Tanabe and Sagae, 1992). With q_j = p_j + p_{j+1} + ..., column j
+    The Cholesky factor of the multinomial covariance (Tanabe and Sagae 1992). With q_j = p_j + p_{j+1} + ..., column j
     has sqrt(p_j q_{j+1} / q_j) on the diagonal and -p_i sqrt(p_j / (q_j q_{j+1})) below it.
     """
     p = probabilities

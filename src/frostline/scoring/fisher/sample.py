@@ -1,4 +1,4 @@
-"""The examples and the heads of a Fisher score, and the gradients that they send down from the last layer."""
+"""The examples and the heads of a Fisher score, and their gradients at the last layer."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from frostline.encoders.heads import FamilyHead, HeadKind, logits_of, make_head
 from frostline.errors import MeasureError, OptionError
 from frostline.kernels.batch_layout import Layout
 from frostline.scoring.fisher.label_weights import Label, answer_weights
-from frostline.scoring.fisher.squared_gradients import TOKENS_PER_BATCH, LayerSquares, squared_gradients
+from frostline.scoring.fisher.squared_gradients import LayerSquares, squared_gradients
 from frostline.scoring.score_inputs import Evidence, numbered
 
 
 class FisherSample:
-    """The drawn examples and the heads that look at them."""
+    """The drawn examples and the heads."""
 
     def __init__(self, evidence: Evidence, *, label: Label, examples: int, heads: int, blocks: int) -> None:
         encoder, tokens = evidence.encoder, evidence.tokens
@@ -55,29 +55,27 @@ class FisherSample:
         return int(self._example.max()) + 1
 
     def sizes(self) -> Tensor:
-        """(blocks,): the number of examples in each."""
+        """Return (blocks,): the number of examples in each."""
         return torch.bincount(self._block)
 
     def squares(self) -> Iterator[LayerSquares]:
-        """The sums of squared gradients of layers L..1 in turn."""
+        """Yield the sums of squared gradients of layers L..1 in turn."""
         return squared_gradients(
             self._encoder,
             self._tokens,
             self._pull,
             examples=self._example.numpy(),
             blocks=self._block.numpy(),
-            tokens_per_batch=TOKENS_PER_BATCH,
         )
 
     def _blocks(self, taken: Evidence, count: int) -> Tensor:
-        """(examples,): the block of each; fewer blocks where there are fewer groups of rows."""
-        count = min(count, len(torch.unique(taken.groups)))
+        """Return (examples,): the block of each; fewer blocks if there are fewer groups of rows."""
         block = torch.empty(len(self), dtype=torch.long)
         block[self._example] = taken.blocks(count)
         return block
 
     def _pull(self, states: Tensor, layout: Layout, texts: Tensor) -> Tensor:
-        """(heads, directions, tokens, width): gradients at the last layer whose squares add up to what is wanted."""
+        """Return (heads, directions, tokens, width): gradients at the last layer that are to be squared."""
         return torch.stack(
             [
                 self._pull_one(head, self._draws[number], states, layout, texts)
@@ -87,8 +85,8 @@ class FisherSample:
 
     def _pull_one(self, head: FamilyHead, draws: Tensor, states: Tensor, layout: Layout, texts: Tensor) -> Tensor:
         with torch.enable_grad():
-            given = states.detach().requires_grad_()
-            logits = logits_of(head, given, layout)
+            inputs = states.detach().requires_grad_()
+            logits = logits_of(head, inputs, layout)
             example = self._example[texts]
             weights = answer_weights(
                 logits.detach().cpu().double(),
@@ -99,12 +97,12 @@ class FisherSample:
                 draws=draws[torch.unique_consecutive(example)],
             )
             return torch.stack(
-                [torch.autograd.grad(logits, given, weight.to(logits), retain_graph=True)[0] for weight in weights]
+                [torch.autograd.grad(logits, inputs, weight.to(logits), retain_graph=True)[0] for weight in weights]
             )
 
 
 def _fresh_head(encoder: Encoder, kind: HeadKind, outputs: int, *, seed: int) -> FamilyHead:
-    """A seeded head in eval mode; where a family has none for multiple choice, its classifier with one output."""
+    """Return a seeded head in eval mode; if a family has none for multiple choice, its classifier with one output."""
     if kind == "multiple choice" and not encoder.family.has_multiple_choice:
         kind = "classification"
     head = make_head(encoder, labels=outputs, kind=kind, seed=seed)

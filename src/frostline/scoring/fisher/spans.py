@@ -10,7 +10,7 @@ from frostline.kernels.batch_layout import Ints
 
 
 class Spans:
-    """The rows of each example in a batch of tokens laid end to end, an example's texts side by side."""
+    """The tokens of each example in a packed batch, in which an example's texts are neighbours."""
 
     def __init__(self, lengths: Ints, examples: Ints, blocks: Ints, *, device: torch.device) -> None:
         firsts = np.flatnonzero(np.diff(examples, prepend=-1))
@@ -18,9 +18,10 @@ class Spans:
         stops = np.cumsum(lengths)
         starts = stops - lengths
         self.blocks: list[int] = blocks[examples[firsts]].tolist()
-        self._places = [(int(starts[first]), int(stops[end - 1])) for first, end in zip(firsts, ends, strict=True)]
-        self._in_order = np.argsort(self.blocks, kind="stable").tolist()  # a block's sum stays in the cache
-        counts = torch.tensor([stop - start for start, stop in self._places], device=device)
+        self._ranges = [(int(starts[first]), int(stops[end - 1])) for first, end in zip(firsts, ends, strict=True)]
+        # By block, so that a block's sum stays in the processor's cache.
+        self._in_order = np.argsort(self.blocks, kind="stable").tolist()
+        counts = torch.tensor([stop - start for start, stop in self._ranges], device=device)
         self._example = torch.arange(len(counts), device=device).repeat_interleave(counts)
         self._block = torch.tensor(self.blocks, device=device)
 
@@ -39,13 +40,13 @@ class Spans:
             self._add_single_rows(into, left, right, filled)
             return
         product = torch.empty_like(into[0])
-        for place in self._in_order:
-            rows = slice(*self._places[place])
+        for example in self._in_order:
+            rows = slice(*self._ranges[example])
             torch.mm(left[rows].T, right[rows], out=product)
-            into[self.blocks[place]].addcmul_(product, product)
+            into[self.blocks[example]].addcmul_(product, product)
 
     def _add_single_rows(self, into: Tensor, left: Tensor, right: Tensor, filled: Tensor) -> None:
-        """The same where no example has more than one row that counts: a product of squares is the squared product."""
+        """Do the same if no example has more than one nonzero row: a product of squares is the squared product."""
         block = self._block[self._example[filled]]
         for number, sums in enumerate(into):
             rows = filled[block == number]

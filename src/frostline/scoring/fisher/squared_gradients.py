@@ -1,13 +1,12 @@
-"""Squared gradients, one example at a time in effect, without running one example at a time.
+"""Squared gradients of every single example, computed in batches.
 
-The gradient of a linear layer's weight for one example is a product over that example's tokens of what went into the
-layer and of what comes back to it. So examples run in packed batches, and only those two small matrices per example
-are multiplied, squared and added up, one weight after the other while it lies in the processor's cache. Layers are
-taken from the top down, each with its own short piece of backward pass, so that no more than one layer's squares are
-ever held.
+The gradient of a linear layer's weight for one example is a product over that example's tokens of the layer's input and
+of the gradient of its output. So examples run in packed batches, and only those two small matrices per example are
+multiplied, squared and added up, one weight after the other while it is in the processor's cache. Layers are processed
+from the top down, each with its own short backward pass, so that only one layer's squares are in memory.
 
 Where a parameter is used in any other way (DeBERTa's projections of relative positions, its bare biases, its
-convolution), examples do run one at a time.
+convolution), examples run one by one.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ from frostline.encoders.tokens import Tokens
 from frostline.kernels.batch_layout import Ints, Layout
 from frostline.scoring.fisher.spans import Spans
 
-# (heads, directions, tokens, width): what to follow back from the last layer's output for the texts of a batch,
-# given that output, where the texts lie in it, and which texts they are.
+# Returns (heads, directions, tokens, width): the gradients at the last layer's output for the texts of a batch, from
+# that output, its layout, and the numbers of the texts.
 Pull = Callable[[Tensor, Layout, Tensor], Tensor]
 
-TOKENS_PER_BATCH = 4096
-_MOST_KEPT = 1 << 30  # bytes of intermediate results; beyond it each layer is computed again on the way back
+_TOKENS_PER_BATCH = 4096
+_MOST_KEPT = 1 << 30  # bytes of intermediate results; with more, each layer is recomputed in the backward pass
 _KEPT_PER_TOKEN = 20  # intermediate results of one layer, in widths
 
 
@@ -41,9 +40,9 @@ class LayerSquares:
     """Sums over examples and directions of the squared gradients of one layer's parameters.
 
     Args:
-        layer: its number, from 1.
-        sums: (heads, blocks, parameters); overwritten when the next layer is asked for.
-        shapes: of each parameter by name, in the order in which they lie in `sums`.
+        layer: number of the layer, from 1.
+        sums: (heads, blocks, parameters); overwritten by the next layer.
+        shapes: shape of each parameter by name, in the order of `sums`.
     """
 
     layer: int
@@ -51,7 +50,7 @@ class LayerSquares:
     shapes: dict[str, torch.Size]
 
     def by_name(self) -> dict[str, Tensor]:
-        """(heads, blocks, *shape) of each parameter, as views."""
+        """Return (heads, blocks, *shape) of each parameter, as views."""
         sizes = [shape.numel() for shape in self.shapes.values()]
         pieces = torch.split(self.sums, sizes, dim=2)
         return {
@@ -67,23 +66,21 @@ def squared_gradients(
     *,
     examples: Ints,
     blocks: Ints,
-    tokens_per_batch: int = TOKENS_PER_BATCH,
 ) -> Iterator[LayerSquares]:
-    """The sums of squared gradients of layers L..1 in turn, the encoder in eval mode and left as it was.
+    """Yield the sums of squared gradients of layers L..1 in turn; the encoder runs in eval mode and is not changed.
 
     Args:
-        encoder: whose layers; where they share parameters, each is taken to have its own.
-        tokens: of the texts.
-        pull: gives the directions to follow back; squares are added up over directions and examples.
-        examples: (texts,), the example from 0 that each text belongs to: its own, or with the other choices.
-        blocks: (examples,), the block from 0 whose sum each example adds to.
-        tokens_per_batch: bounds the memory of one step.
+        encoder: the encoder; layers that share parameters are treated as if each had its own.
+        tokens: the tokens of the texts.
+        pull: returns the gradients to propagate; squares are added up over directions and examples.
+        examples: (texts,), the number from 0 of each text's example: its own, or that of its question.
+        blocks: (examples,), the number from 0 of each example's block.
     """
     encoder = unroll(encoder) if encoder.shares_layers else encoder
     layers = encoder.parts().layers
     with _frozen(encoder.model):
         by_batch = squares_form_in_batches(encoder, tokens)
-        budget = tokens_per_batch if by_batch else 0
+        budget = _TOKENS_PER_BATCH if by_batch else 0
         batches = [_Batch(encoder, tokens, texts, examples, blocks) for texts in _batches(tokens, examples, budget)]
         bytes_kept = 4 * tokens.lengths.sum() * encoder.width * encoder.depth * _KEPT_PER_TOKEN
         keeps = by_batch and bytes_kept <= _MOST_KEPT
@@ -113,9 +110,9 @@ def _size(named: Named) -> int:
 
 @contextmanager
 def _frozen(model: nn.Module) -> Iterator[None]:
-    """Eval mode and no gradients for parameters, both as they were afterwards."""
+    """Set eval mode and turn gradients off; restore both afterwards."""
     modes = [(module, module.training) for module in model.modules()]
-    wanted = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
+    trainable = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
     try:
         model.eval()
         model.requires_grad_(False)
@@ -123,12 +120,12 @@ def _frozen(model: nn.Module) -> Iterator[None]:
     finally:
         for module, mode in modes:
             module.training = mode
-        for parameter, is_wanted in wanted:
-            parameter.requires_grad_(is_wanted)
+        for parameter, requires_grad in trainable:
+            parameter.requires_grad_(requires_grad)
 
 
 def _batches(tokens: Tokens, examples: Ints, budget: int) -> list[Ints]:
-    """Texts in batches of whole examples of similar length, longest first; one example each where budget is 0."""
+    """Return texts in batches of whole examples of similar length, longest first; one example each if budget is 0."""
     members: list[list[int]] = [[] for _ in range(int(examples.max()) + 1)]
     for text, example in enumerate(examples):
         members[example].append(text)
@@ -150,28 +147,28 @@ def _batches(tokens: Tokens, examples: Ints, budget: int) -> list[Ints]:
 
 @dataclass(kw_only=True)
 class _Call:
-    """A module that was called, and on what."""
+    """One call of a module."""
 
     module: nn.Module
-    given: Tensor
+    input: Tensor
     output: Tensor
 
 
 @dataclass(kw_only=True)
 class _Piece:
-    """One layer's computation for a batch, ready to be followed back."""
+    """One layer's computation for a batch, ready for its backward pass."""
 
-    given: Tensor
+    input: Tensor
     output: Tensor
     calls: list[_Call] = field(default_factory=list)
 
 
 def _compute(encoder: Encoder, number: int, states: Tensor, layout: Layout) -> _Piece:
-    """Run a layer on states and remember the calls of all modules that have parameters."""
+    """Run a layer on states and record the calls of all modules that have parameters."""
     calls: list[_Call] = []
 
-    def remember(module: nn.Module, given: tuple[Tensor, ...], output: Tensor) -> None:
-        calls.append(_Call(module=module, given=given[0].detach(), output=output))
+    def remember(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        calls.append(_Call(module=module, input=inputs[0].detach(), output=output))
 
     layer = encoder.family.layers(encoder.model)[number - 1]
     owners = [layer, *encoder.family.attached(encoder.model, encoder.order[number - 1])]
@@ -181,12 +178,12 @@ def _compute(encoder: Encoder, number: int, states: Tensor, layout: Layout) -> _
     ]
     try:
         with torch.enable_grad():
-            given = states.detach().requires_grad_()
-            output = encoder.run(given, layout, number, number)
+            states = states.detach().requires_grad_()
+            output = encoder.run(states, layout, number, number)
     finally:
         for handle in handles:
             handle.remove()
-    return _Piece(given=given, output=output, calls=calls)
+    return _Piece(input=states, output=output, calls=calls)
 
 
 def _own_parameters(module: nn.Module) -> list[nn.Parameter]:
@@ -196,7 +193,7 @@ def _own_parameters(module: nn.Module) -> list[nn.Parameter]:
 def squares_form_in_batches(encoder: Encoder, tokens: Tokens) -> bool:
     """Whether every parameter of the layers is used once, on tokens, by a linear layer or a norm.
 
-    Found out by running the shortest text twice over: what is called with another shape belongs to no single text.
+    Determined by running a batch of the shortest text twice: a call with another shape belongs to no single text.
     """
     shortest = int(tokens.lengths.argmin())
     pair = tokens.take([shortest, shortest])
@@ -208,13 +205,13 @@ def squares_form_in_batches(encoder: Encoder, tokens: Tokens) -> bool:
         used = [id(parameter) for call in calls for parameter in _own_parameters(call.module)]
         if sorted(used) != sorted(id(parameter) for parameter in named.values()):
             return False
-        if any(call.given.shape[:-1] not in shapes for call in calls):
+        if any(call.input.shape[:-1] not in shapes for call in calls):
             return False
     return True
 
 
 class _Batch:
-    """Texts that are run together, and how far back they have been followed."""
+    """Texts that run together, with the gradients at the current layer."""
 
     def __init__(self, encoder: Encoder, tokens: Tokens, texts: Ints, examples: Ints, blocks: Ints) -> None:
         self._encoder = encoder
@@ -227,7 +224,7 @@ class _Batch:
         self.pulled = torch.empty(0)
 
     def climb(self, pull: Pull, *, keeps: bool) -> None:
-        """Run all layers upwards, and ask at the top what to follow back."""
+        """Run all layers forward, and compute the gradients at the last one."""
         encoder, layout = self._encoder, self._layout
         with torch.no_grad():
             states = encoder.embed(self._tokens, layout)
@@ -243,7 +240,7 @@ class _Batch:
     def descend(
         self, number: int, parameters: Sequence[nn.Parameter], into: dict[int, Tensor], *, by_batch: bool
     ) -> None:
-        """Follow every direction back through a layer, adding the squares of its parameters' gradients."""
+        """Propagate every direction back through a layer, adding the squares of its parameters' gradients."""
         if not by_batch:
             self._descend_alone(number, parameters, into)
             return
@@ -251,36 +248,37 @@ class _Batch:
         outputs = [call.output for call in piece.calls]
         for head, pulled in enumerate(self.pulled):
             for direction in pulled:
-                found = torch.autograd.grad(piece.output, [piece.given, *outputs], direction, retain_graph=True)
-                for call, gradient in zip(piece.calls, found[1:], strict=True):
+                below, *grads = torch.autograd.grad(piece.output, [piece.input, *outputs], direction, retain_graph=True)
+                for call, gradient in zip(piece.calls, grads, strict=True):
                     self._add(call, gradient, into, head)
-                direction.copy_(found[0])  # last: a gradient may be the direction itself
+                direction.copy_(below)  # last: a gradient may be the direction itself
 
     def _add(self, call: _Call, gradient: Tensor, into: dict[int, Tensor], head: int) -> None:
-        given = call.given
-        if given.dim() == 3:
-            given, gradient = self._layout.unpad(given), self._layout.unpad(gradient)
+        inputs = call.input
+        if inputs.dim() == 3:
+            inputs, gradient = self._layout.unpad(inputs), self._layout.unpad(gradient)
         sums = {name: into[id(parameter)][head] for name, parameter in call.module.named_parameters(recurse=False)}
         if isinstance(call.module, nn.LayerNorm):
-            given = F.layer_norm(given, call.module.normalized_shape, eps=call.module.eps)
-            self._spans.add_squared_sums(sums["weight"], gradient * given)
+            inputs = F.layer_norm(inputs, call.module.normalized_shape, eps=call.module.eps)
+            self._spans.add_squared_sums(sums["weight"], gradient * inputs)
         else:
-            self._spans.add_squared_products(sums["weight"], gradient, given)
+            self._spans.add_squared_products(sums["weight"], gradient, inputs)
         if "bias" in sums:
             self._spans.add_squared_sums(sums["bias"], gradient)
 
     def _descend_alone(self, number: int, parameters: Sequence[nn.Parameter], into: dict[int, Tensor]) -> None:
-        """The same for a batch of a single example, whatever its parameters are used for."""
+        """Do the same for a batch of a single example, however its parameters are used."""
         for parameter in parameters:
             parameter.requires_grad_(True)
         piece = self._recompute(number)
         block = self._spans.blocks[0]
         for head, pulled in enumerate(self.pulled):
             for direction in pulled:
-                wanted = [piece.given, *parameters]
-                found = torch.autograd.grad(piece.output, wanted, direction, retain_graph=True, materialize_grads=True)
-                direction.copy_(found[0])
-                for parameter, gradient in zip(parameters, found[1:], strict=True):
+                below, *grads = torch.autograd.grad(
+                    piece.output, [piece.input, *parameters], direction, retain_graph=True, materialize_grads=True
+                )
+                direction.copy_(below)
+                for parameter, gradient in zip(parameters, grads, strict=True):
                     into[id(parameter)][head, block].addcmul_(gradient, gradient)
         for parameter in parameters:
             parameter.requires_grad_(False)

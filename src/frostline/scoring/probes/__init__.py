@@ -1,1 +1,1 @@
-"""Probes: classifiers on frozen states, and how their scores are held out."""
+"""Probes: classifiers on frozen states, and their held-out metrics."""

@@ -1,8 +1,8 @@
-"""Held-out rows: keeping some aside, judging predictions of them by the task metric, and how far that could be chance.
+"""Held-out rows: the split, the task metric of predictions on them, and its uncertainty.
 
-What is resampled is the held-out predictions, whole groups of rows with replacement and the same draw for all layers,
-so that the difference between two layers is judged on the same rows. The fit is not repeated: the uncertainty is that
-of the held-out rows.
+The held-out predictions are resampled, whole groups of rows with replacement and the same draw for all layers, so that
+the difference between two layers is computed on the same rows. The fit is not repeated: the uncertainty is that of the
+held-out rows.
 """
 
 from __future__ import annotations
@@ -20,41 +20,41 @@ from frostline.states.pooled import Pooling
 from frostline.stats.resampling import judge_of
 from frostline.tasks.metrics import METRICS
 
-FEWEST = 10  # held-out groups of rows; with fewer neither the metric nor its uncertainty means anything
-INNER_PARTS = 10  # of the rows to fit on: one of them chooses when to stop
+FEWEST = 10  # held-out groups of rows; with fewer the metric and its uncertainty mean nothing
+INNER_PARTS = 10  # of the training rows: one of them chooses when to stop
 _PARTS = 5
 _REPLICATES = 200
 
 
 def finite_states(evidence: Evidence, pooling: Pooling) -> Tensor:
-    """The evidence's states of a pooling, (layers, rows, width), if they can be fitted."""
+    """Return the evidence's states of a pooling, (layers, rows, width); raise if they are not finite."""
     states = evidence.states[pooling]
     for number, layer in enumerate(states):
         if not bool(layer.sum().isfinite()):
-            raise MeasureError(f"states of layer {number} are not finite, and no probe can be fitted to them")
+            raise MeasureError(f"states of layer {number} are not finite, so that no probe can be fitted")
     return states
 
 
 def hold_out(evidence: Evidence, *, seed: int | None = None) -> tuple[Tensor, Tensor]:
-    """The numbers of the rows to fit on, four fifths, and of those held out, classes evenly divided, groups whole.
+    """Return the numbers of the training rows, four fifths, and of the held-out rows, stratified, with whole groups.
 
     Args:
-        evidence: of all rows.
-        seed: of the division; the evidence's own if not given.
+        evidence: evidence of all rows.
+        seed: seed of the split; the evidence's own if not given.
     """
-    seed = evidence.seed if seed is None else seed
-    fit, held = part_rows(evidence, torch.arange(len(evidence)), _PARTS, seed=seed)
+    rows = torch.arange(len(evidence))
+    fit, held = part_rows(evidence, rows, _PARTS, seed=evidence.seed if seed is None else seed)
     number = len(torch.unique(evidence.groups[held]))
     if number < FEWEST:
         things = "rows" if number == len(held) else "groups of rows"
-        raise MeasureError(f"a probe holds out {number} {things} and needs {FEWEST} to be judged on; give more rows")
+        raise MeasureError(f"a probe holds out {number} {things} and needs {FEWEST} for its metric; give more rows")
     if evidence.has_classes and len(torch.unique(evidence.labels[fit])) < 2:
-        raise MeasureError(f"a probe needs two classes, and the {len(fit)} rows to fit on have one; give more rows")
+        raise MeasureError(f"a probe needs two classes, but its {len(fit)} training rows have one; give more rows")
     return fit, held
 
 
 def part_rows(evidence: Evidence, rows: Tensor, parts: int, *, seed: int) -> tuple[Tensor, Tensor]:
-    """Some of the evidence's rows in two: all parts but one, and that one."""
+    """Split some of the evidence's rows in two: all parts but one, and that one."""
     labels = evidence.labels[rows] if evidence.has_classes else None
     part = divide(labels, evidence.groups[rows], parts, seed=seed)
     return rows[part != 0], rows[part == 0]
@@ -62,12 +62,12 @@ def part_rows(evidence: Evidence, rows: Tensor, parts: int, *, seed: int) -> tup
 
 @dataclass(frozen=True, kw_only=True)
 class Predictions:
-    """What each layer's probe says of the same held-out items: rows, or questions where choices are compared.
+    """Predictions of each layer's probe for the same held-out items: rows, or questions of multiple choice.
 
     Args:
         labels: (items,).
         guesses: (layers, items), comparable with labels.
-        groups: (items,); items of one group are drawn together.
+        groups: (items,); items of one group are resampled together.
         metric: name of the task metric.
     """
 
@@ -77,23 +77,25 @@ class Predictions:
     metric: str
 
     def values(self) -> Tensor:
-        """(layers,): the metric; where it is an error, with a minus sign, so that high is good."""
-        return torch.stack([_judge(self.metric, self.labels, guesses) for guesses in self.guesses])
+        """Return (layers,): the metric; an error has a minus sign, so that high is good."""
+        metric, labels = METRICS[self.metric], self.labels.numpy()
+        values = [metric(labels, guesses.numpy()) for guesses in self.guesses]
+        return torch.tensor(values, dtype=torch.float64) * (1 if metric.higher_is_better else -1)
 
     def resampled(self, weights: Tensor) -> Tensor:
-        """(replicates, layers): the same with every item counted as often as it was drawn, (replicates, items)."""
-        weights = weights.masked_fill(weights.sum(1, keepdim=True) == 0, 1)  # nothing drawn: as it is
+        """Return (replicates, layers): the metric with each item weighted by its draws, (replicates, items)."""
+        weights = weights.masked_fill(weights.sum(1, keepdim=True) == 0, 1)  # nothing drawn: all items count once
         judge = judge_of(self.metric, self.labels.numpy(), [guesses.numpy() for guesses in self.guesses])
-        found = torch.from_numpy(judge(weights.T.double().numpy())).T
-        return found if METRICS[self.metric].higher_is_better else -found
+        values = torch.from_numpy(judge(weights.T.double().numpy())).T
+        return values if METRICS[self.metric].higher_is_better else -values
 
 
-def predictions(evidence: Evidence, rows: Tensor, outputs: Tensor, classes: Tensor | None) -> Predictions:
-    """What the outputs of all layers' probes amount to.
+def make_predictions(evidence: Evidence, rows: Tensor, outputs: Tensor, classes: Tensor | None) -> Predictions:
+    """Return the predictions from the outputs of all layers' probes.
 
     Args:
-        evidence: of all rows.
-        rows: the held-out ones.
+        evidence: evidence of all rows.
+        rows: the held-out rows.
         outputs: (layers, rows, classes), the higher the more likely; for values to predict (layers, rows, 1).
         classes: the label of each output; None for values to predict.
     """
@@ -108,7 +110,7 @@ def predictions(evidence: Evidence, rows: Tensor, outputs: Tensor, classes: Tens
 
 
 def _choices(is_right: Tensor, preference: Tensor, questions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The right row of every question, the row that each layer prefers, the questions.
+    """Return the right row of every question, the row that each layer prefers, and the questions.
 
     Args:
         is_right: (rows,), 1 for the right choice of a question.
@@ -124,11 +126,11 @@ def _choices(is_right: Tensor, preference: Tensor, questions: Tensor) -> tuple[T
     return torch.stack(labels), torch.stack(guesses, dim=1), numbers
 
 
-def estimate(trials: Sequence[Predictions], *, seed: int, uncertainty: bool = True) -> Estimate:
-    """The metric of each layer, the mean over trials, and how it moves when held-out groups and trials are drawn again.
+def estimate_metric(trials: Sequence[Predictions], *, seed: int, uncertainty: bool = True) -> Estimate:
+    """Return the metric of each layer, the mean over trials, with a bootstrap over held-out groups and trials.
 
-    A group is drawn equally often in all trials that held it out. The draw of trials covers what differs from fit to
-    fit; it also repeats some of what the draw of groups covers, so that intervals are rather too wide than too short.
+    A group is drawn equally often in all trials that held it out. Resampling trials covers the differences between
+    fits; it also repeats some of the variance of groups, so that intervals are too wide rather than too narrow.
     """
     values = torch.stack([trial.values() for trial in trials]).mean(0)
     if not uncertainty:
@@ -143,13 +145,7 @@ def estimate(trials: Sequence[Predictions], *, seed: int, uncertainty: bool = Tr
 
 
 def draw(number: int, replicates: int, *, seed: int) -> Tensor:
-    """(replicates, number): how often each of a number of things comes when as many are drawn with replacement."""
+    """Return (replicates, number): how often each of `number` items is drawn in a bootstrap sample."""
     source = torch.Generator().manual_seed(seed)
     drawn = torch.randint(number, (replicates, number), generator=source)
     return torch.zeros(replicates, number, dtype=torch.long).scatter_add_(1, drawn, torch.ones_like(drawn))
-
-
-def _judge(metric: str, labels: Tensor, guesses: Tensor) -> Tensor:
-    judge = METRICS[metric]
-    value = judge(labels.numpy(), guesses.numpy())
-    return torch.tensor(value if judge.higher_is_better else -value, dtype=torch.float64)

@@ -1,8 +1,8 @@
 """Linear classifiers and linear regressions, fitted to the optimum, fast enough for every layer.
 
-The second derivative of the logistic loss is bounded by a multiple of X'X whatever the weights are (Böhning), and
-equals it at weight zero. One Cholesky factor per layer is therefore a good preconditioner all the way, and L-BFGS that
-starts from it needs a dozen matrix-vector products where plain L-BFGS needs hundreds.
+The second derivative of the logistic loss is bounded by a multiple of X'X for all weights (Böhning), and equals it at
+weight zero. One Cholesky factor per layer is therefore a good preconditioner throughout, and L-BFGS that starts from it
+needs a dozen matrix-vector products where plain L-BFGS needs hundreds.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from torch import Tensor
 # A state's entry that varies by no more than this share of its size, or of the largest entry's spread, is rounding.
 _ROUNDING = 1e-6
 _BLOCK = 64  # rows
-_MEMORY = 5  # past moves that L-BFGS learns from; more gain little on top of a good curvature
+_MEMORY = 5  # past moves that L-BFGS uses; more help little with a good preconditioner
 _MOST_STEPS = 500
-_PATIENCE = 20  # steps without progress: the limit of the precision
+_PATIENCE = 20  # steps without progress, at the limit of the precision
 _MOST_TRIES = 20
 _FLATTER = 0.3  # a step ends where the slope is this share of what it was
 _MOVED = 1.5  # the mean curvature is factored again when it has changed by this factor
 
-_Move = tuple[Tensor, Tensor, Tensor]  # of the weights, the gradient's answer, one over their product
+_Move = tuple[Tensor, Tensor, Tensor]  # change of the weights, change of the gradient, one over their product
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,8 +36,8 @@ class LinearFit:
         intercepts: (outputs,).
         centre: (width,), the mean of the rows it was fitted on.
         inverse_scale: (width,), one over their deviation; 0 for constant entries, which are left out.
-        steps: iterations taken; 0 for a closed form.
-        is_converged: whether the optimum was reached to the tolerance asked for.
+        steps: number of iterations; 0 for a closed form.
+        is_converged: whether the optimum was reached within the tolerance.
     """
 
     weights: Tensor
@@ -48,18 +48,18 @@ class LinearFit:
     is_converged: bool = True
 
     def __call__(self, states: Tensor) -> Tensor:
-        """(rows, outputs) for states (rows, width)."""
+        """Return (rows, outputs) for states (rows, width)."""
         standard = (states.to(self.centre.dtype) - self.centre) * self.inverse_scale
         return standard @ self.weights + self.intercepts
 
     def logits(self, states: Tensor) -> Tensor:
-        """(rows, classes): one logit per class, two classes included."""
-        given = self(states)
-        return torch.cat([torch.zeros_like(given), given], dim=1) if given.shape[1] == 1 else given
+        """Return (rows, classes): one logit per class, also for two classes."""
+        logits = self(states)
+        return torch.cat([torch.zeros_like(logits), logits], dim=1) if logits.shape[1] == 1 else logits
 
 
 def fit_logistic(states: Tensor, classes: Tensor, *, penalty: float = 1.0, tolerance: float = 3e-6) -> LinearFit:
-    """Multinomial logistic regression: the least of summed cross-entropy + penalty / 2 * squared weights.
+    """Fit multinomial logistic regression: minimise summed cross-entropy + penalty / 2 * squared weights.
 
     On states standardised by their own mean and deviation, entries that hardly vary (a millionth of their size, or of
     the entry that varies most) left out, and with intercepts that are not penalised: scikit-learn's
@@ -67,18 +67,18 @@ def fit_logistic(states: Tensor, classes: Tensor, *, penalty: float = 1.0, toler
     optimum is unique (of intercepts that could move together, the ones with mean zero).
 
     Args:
-        states: (rows, width); the work is done in their precision, float32 at least.
+        states: (rows, width); computed in their precision, at least float32.
         classes: (rows,), numbers from 0, each of them present.
-        penalty: on the squared weights.
-        tolerance: how far logits may be from those of the optimum, roughly and on average.
+        penalty: penalty on the squared weights.
+        tolerance: approximate mean distance of the logits from those of the optimum.
     """
     design, centre, inverse_scale = _standardise(states)
     target = torch.nn.functional.one_hot(classes).T.to(design.dtype).contiguous()
     loss = _Loss(design, target[1:] if len(target) == 2 else target, penalty=penalty)
-    found, steps, is_converged = _minimise(loss, tolerance=tolerance)
+    weights, steps, is_converged = _minimise(loss, tolerance=tolerance)
     return LinearFit(
-        weights=found[:, :-1].T,
-        intercepts=found[:, -1],
+        weights=weights[:, :-1].T,
+        intercepts=weights[:, -1],
         centre=centre,
         inverse_scale=inverse_scale,
         steps=steps,
@@ -87,29 +87,29 @@ def fit_logistic(states: Tensor, classes: Tensor, *, penalty: float = 1.0, toler
 
 
 def fit_ridge(states: Tensor, values: Tensor, *, penalty: float = 1.0) -> LinearFit:
-    """Ridge regression: the least of summed squared differences + penalty * squared weights, in closed form.
+    """Fit ridge regression: minimise summed squared errors + penalty * squared weights, in closed form.
 
     On standardised states, the intercept not penalised: scikit-learn's `Ridge(alpha=penalty)` after `StandardScaler`.
-    All in float64, because X'X loses twice the digits.
+    In float64, because X'X loses twice as many digits.
 
     Args:
         states: (rows, width).
         values: (rows,), numbers to predict.
-        penalty: on the squared weights.
+        penalty: penalty on the squared weights.
     """
     design, centre, inverse_scale = _standardise(states.double())
     ridge = design.new_full((design.shape[1],), penalty)
     ridge[-1] = 0.0
     factor = torch.linalg.cholesky(design.T @ design + ridge.diag())
-    found = torch.cholesky_solve(design.T @ values.double()[:, None], factor)
-    return LinearFit(weights=found[:-1], intercepts=found[-1], centre=centre, inverse_scale=inverse_scale)
+    weights = torch.cholesky_solve(design.T @ values.double()[:, None], factor)
+    return LinearFit(weights=weights[:-1], intercepts=weights[-1], centre=centre, inverse_scale=inverse_scale)
 
 
 def _standardise(states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The states with mean 0 and deviation 1 and a column of ones for the intercept; the mean; one over the deviation.
+    """Return states with mean 0 and deviation 1 and a column of ones; the mean; one over the deviation.
 
-    In two passes, because a deviation from raw squares would lose the digits that a large mean takes. What rounding
-    leaves of the mean goes into the intercept.
+    In two passes, because a deviation from raw squares would lose digits to a large mean. The rounding error of the
+    mean goes into the intercept.
     """
     states = states if states.dtype == torch.float64 else states.float()
     rows, width = states.shape
@@ -117,7 +117,7 @@ def _standardise(states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     inner = design[:, :-1]
     centre = states.mean(0)
     torch.sub(states, centre, out=inner)
-    # A block at a time: memory for all squares at once would have to be fetched anew for every layer.
+    # In blocks: memory for all squares at once would have to be allocated again for every layer.
     blocks = [inner[start : start + _BLOCK] for start in range(0, rows, _BLOCK)]
     scale = (torch.stack([block.square().sum(0) for block in blocks]).sum(0) / rows).sqrt()
     is_constant = scale <= _ROUNDING * torch.maximum(centre.abs(), scale.max())
@@ -127,9 +127,10 @@ def _standardise(states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 class _Loss:
-    """Penalised cross-entropy as a function of logits and weights, by its slopes.
+    """Penalised cross-entropy and its derivatives, as a function of logits and weights.
 
-    Outputs come first, (outputs, rows) and (outputs, width + 1): products with few outputs are several times faster so.
+    Outputs come first, (outputs, rows) and (outputs, width + 1): products with few outputs are then several times
+    faster.
     """
 
     def __init__(self, design: Tensor, target: Tensor, *, penalty: float) -> None:
@@ -141,30 +142,30 @@ class _Loss:
         self.penalty[-1] = 0.0
 
     def start(self) -> Tensor:
-        """(outputs, width + 1): no weights, and intercepts that give every class its share of the rows."""
+        """Return (outputs, width + 1): zero weights, and intercepts that give every class its share of the rows."""
         share = self.target.mean(1)
         weights = self.design.new_zeros(len(share), self.design.shape[1])
         weights[:, -1] = torch.logit(share) if self.is_binary else share.log() - share.log().mean()
         return weights
 
     def probabilities(self, logits: Tensor) -> Tensor:
-        """(outputs, rows), of the second of two classes or of each."""
+        """Return (outputs, rows): probabilities of the second of two classes, or of each."""
         return torch.sigmoid(logits) if self.is_binary else torch.softmax(logits, dim=0)
 
     def gradient(self, weights: Tensor, probabilities: Tensor) -> Tensor:
-        """(outputs, width + 1): the slope with respect to weights that give these probabilities."""
+        """Return (outputs, width + 1): the gradient at weights with these probabilities."""
         slopes = (probabilities - self.target) @ self.design + self.penalty * weights
         return slopes if self.is_binary else _without_mean(slopes)
 
     def slope(self, logits: Tensor, towards: Tensor) -> float:
-        """The slope along a line of logits, without the penalty."""
+        """Return the directional derivative along a line of logits, without the penalty."""
         return float(_dot(self.probabilities(logits) - self.target, towards))
 
 
 class _BinaryCurvature:
     """The second derivative with every row's p (1 - p) replaced by their mean, as a Cholesky factor.
 
-    Factored again when the mean has moved far: rows of classes that part well hardly count any more.
+    It is factored again when the mean has changed much: rows of well-separated classes hardly count.
     """
 
     def __init__(self, loss: _Loss) -> None:
@@ -181,15 +182,15 @@ class _BinaryCurvature:
             self._factor = torch.linalg.cholesky(mean * self._gram + self._penalty.diag())
         # Two triangular solves: cholesky_solve starts threads for a single column, which cost more than the column.
         half = torch.linalg.solve_triangular(self._factor, gradient.T, upper=False)
-        found: Tensor = torch.linalg.solve_triangular(self._factor.mT, half, upper=True)
-        return found.T
+        solved: Tensor = torch.linalg.solve_triangular(self._factor.mT, half, upper=True)
+        return solved.T
 
 
 class _ClassCurvature:
     """The second derivative with every row's diag(p) - p p' replaced by their mean.
 
-    A Kronecker product of that and X'X: the eigenvectors of X'X, found once, and of a matrix of classes by classes
-    invert it exactly. Centred states are orthogonal to the intercepts, whose part is inverted by itself.
+    It is a Kronecker product of that and X'X: the eigenvectors of X'X, computed once, and of a matrix of classes by
+    classes invert it exactly. Centred states are orthogonal to the intercepts, whose part is inverted by itself.
     """
 
     def __init__(self, loss: _Loss) -> None:
@@ -212,17 +213,17 @@ class _ClassCurvature:
 
 
 def _without_mean(weights: Tensor) -> Tensor:
-    """Without what all classes have in common, which changes no probability and may only drift."""
+    """Remove the mean over classes, which changes no probability and may only drift."""
     return weights - weights.mean(0)
 
 
 def _rounding(gram: Tensor) -> float:
-    """What rounding may take from the curvature; added to it, it keeps it positive."""
+    """Return a bound of the rounding error of the curvature; adding it keeps the curvature positive."""
     return torch.finfo(gram.dtype).eps * float(gram.diagonal().sum())
 
 
 def _minimise(loss: _Loss, *, tolerance: float) -> tuple[Tensor, int, bool]:
-    """The weights of the least loss, (outputs, width + 1); the steps taken; whether the tolerance was reached.
+    """Return the weights of the least loss, (outputs, width + 1); the steps; whether the tolerance was reached.
 
     L-BFGS on top of the mean curvature. The stopping rule is the Newton decrement, twice the distance to the least
     loss, which per row is the weighted square of the logits' error.
@@ -260,7 +261,7 @@ def _minimise(loss: _Loss, *, tolerance: float) -> tuple[Tensor, int, bool]:
 
 
 def _direction(gradient: Tensor, memory: list[_Move], inverse: Callable[[Tensor], Tensor]) -> Tensor:
-    """Downhill: minus the inverse curvature times the gradient, as far as past moves have shown it."""
+    """Return the descent direction: minus the inverse curvature, as corrected by past moves, times the gradient."""
     pending, shares = gradient, []
     for move, change, scale in reversed(memory):
         share = scale * _dot(move, pending)
@@ -277,10 +278,10 @@ def _dot(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _length(loss: _Loss, weights: Tensor, logits: Tensor, direction: Tensor, towards: Tensor, *, slope: float) -> float:
-    """How far to go along the direction: to where the slope is a fraction of what it is here.
+    """Return the step length: where the slope along the direction is a fraction of the slope at the start.
 
-    The logits along the line are known, so that a trial costs no product with the states. The loss is convex: its
-    slope only rises, and the place is found by false position between too short and too far.
+    The logits along the line are known, so that a trial needs no product with the states. The loss is convex: its slope
+    only rises, and the point is found by false position between too short and too far.
     """
     shrinking = loss.penalty * direction
     at_zero, per_length = float(_dot(shrinking, weights)), float(_dot(shrinking, direction))

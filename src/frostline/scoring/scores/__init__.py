@@ -1,8 +1,8 @@
 """Layer scores: one number per layer for a task, one file each.
 
-Most scores are a function of the pooled states of all layers and the labels, and get their uncertainty from leaving out
-one block of texts after the other. Scores that fit something look at the whole `Evidence` and bring an `Estimate` with
-an uncertainty of their own kind. Either way the decorator registers them with what a reader has to know.
+Most scores are a function of the pooled states of all layers and the labels; their uncertainty comes from leaving out
+one block of texts after the other. Scores that fit something take the whole `Evidence` and return an `Estimate` with
+their own uncertainty. Either way the decorator registers them with a summary for the reader.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ class Score:
     """A registered layer score.
 
     Args:
-        name: how it is asked for.
-        better: whether low or high values are the good ones.
-        paper: the number of the paper it is from, or what else.
+        name: name in the registry and on the command line.
+        better: whether low or high values are better.
+        paper: number of its paper, or another source.
         needs: classes, any labels (also numbers to predict), or nothing.
-        pooling: the pooling that it is defined on, or None for whichever is asked for.
+        pooling: pooling that it is defined on, or None for the user's.
         balanced: whether it is defined on a class-balanced sample.
-        is_probe: whether it says how well a trained probe does, so that other scores are compared with it.
-        summary: what it says, in one line.
-        estimate: from evidence, and whether an uncertainty is wanted, to an estimate.
-        from_moments: the same values from sums over texts of any number, or None where that is not possible.
-        defaults: options that can be set by name, and what they are unless set.
+        is_probe: whether it is the quality of a trained probe, with which other scores are compared.
+        summary: one line on its meaning.
+        estimate: function of evidence and `uncertainty` that returns an estimate.
+        from_moments: function that computes the same values from sums over texts, if that is possible.
+        defaults: its options and their default values.
     """
 
     name: str
@@ -76,11 +76,11 @@ def layer_score(
     from_moments: MomentsFunction | None = None,
     fitted: bool = False,
 ) -> Callable[[F], F]:
-    """Register a function as a layer score; the first line of its docstring is printed wherever the score is explained.
+    """Register a function as a layer score; the first line of its docstring is its summary in tables and reports.
 
     The function takes states (layers, texts, width) and labels (texts,), and returns (layers,) in float64 with NaN
-    where the score is undefined. One that is `fitted` takes `Evidence` and the keyword `uncertainty` and returns an
-    `Estimate`, with an uncertainty of its own kind. The other options are those of `Score`.
+    where the score is undefined. A `fitted` one takes `Evidence` and the keyword `uncertainty` and returns an
+    `Estimate` with its own uncertainty. The other options are those of `Score`.
     """
 
     def register(function: F) -> F:
@@ -105,7 +105,7 @@ def layer_score(
 
 
 def _in_order(function: FittedFunction) -> FittedFunction:
-    """The function with rows in an order of their own, so that the one they came in does not matter."""
+    """Return the function with rows sorted, so that the result does not depend on their order."""
 
     @wraps(function)
     def estimate(evidence: Evidence, **options: Any) -> Estimate:
@@ -115,7 +115,7 @@ def _in_order(function: FittedFunction) -> FittedFunction:
 
 
 def _leaving_out_blocks(function: ScoreFunction, pooling: Pooling | None) -> FittedFunction:
-    """The function of states and labels as one of evidence, its uncertainty from leaving out blocks of texts."""
+    """Turn a function of states and labels into one of evidence, with uncertainty from leaving out blocks of texts."""
 
     def estimate(evidence: Evidence, *, uncertainty: bool = True) -> Estimate:
         states, labels = evidence.states[pooling or evidence.pooling], evidence.labels

@@ -1,4 +1,4 @@
-"""Change: how much a layer does to what enters it, without any labels."""
+"""Change: how much a layer changes its input, without any labels."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Fisher information: how strongly the model's own answers depend on the parameters of each layer."""
+"""Fisher information: how strongly the model's predictions depend on the parameters of each layer."""
 
 from __future__ import annotations
 
-import weakref
 from dataclasses import dataclass
 from typing import Literal
 
@@ -20,20 +19,20 @@ from frostline.scoring.uncertainty import Estimate
 Norm = Literal["frobenius", "trace", "mean"]
 NORMS: tuple[Norm, ...] = ("frobenius", "trace", "mean")
 
-EXAMPLES = 100  # as in paper 2
+EXAMPLES = 100  # as in Lodha et al. 2023
 HEADS = 3
 BLOCKS = 10
-_PIECE = 1 << 13  # parameters summed up at a time in double precision, so that they stay in the cache
+_PIECE = 1 << 13  # parameters per sum in double precision, so that they stay in the processor's cache
 
 
 @layer_score(fitted=True, better="high", paper="2, equation 1", needs="labels")
 def fisher(evidence: Evidence, *, uncertainty: bool = True) -> Estimate:
-    """Size of the Fisher diagonal; high means that answers depend strongly on the layer, so tune it.
+    """Size of the Fisher diagonal; high means that predictions depend strongly on the layer, so tune it.
 
-    The diagonal is the mean over examples of the squared gradients of log p(label | text), the label being the model's
-    own: all of them, weighted by their probability. The score is the root of the sum of its squares over the layer's
-    parameters. (Paper 2, equation 1.) It grows with the number of parameters; `fisher.mean` does not. The head is a
-    fresh one at the last layer, and the score depends on it: it is averaged over several.
+    The diagonal is the mean over examples of the squared gradients of log p(label | text), over all labels, weighted by
+    the model's own probabilities. The score is the root of the sum of its squares over the layer's parameters. (Lodha
+    et al. 2023, equation 1.) It grows with the number of parameters; `fisher.mean` does not. The head is a fresh one at
+    the last layer, and the score depends on it: it is averaged over several.
 
     See `estimate_fisher` for the options and for the uncertainty.
     """
@@ -42,7 +41,7 @@ def fisher(evidence: Evidence, *, uncertainty: bool = True) -> Estimate:
 
 @layer_score(fitted=True, name="fisher.trace", better="high", paper="2, equation 1", needs="labels")
 def fisher_trace(evidence: Evidence, *, uncertainty: bool = True) -> Estimate:
-    """Sum of the Fisher diagonal over the layer's parameters, in place of its Frobenius norm."""
+    """Sum of the Fisher diagonal over the layer's parameters, instead of its Frobenius norm."""
     return estimate_fisher(evidence, norm="trace", uncertainty=uncertainty)
 
 
@@ -54,13 +53,13 @@ def fisher_mean(evidence: Evidence, *, uncertainty: bool = True) -> Estimate:
 
 @layer_score(fitted=True, name="fisher.true", better="high", paper="2, equation 1", needs="labels")
 def fisher_true(evidence: Evidence, *, uncertainty: bool = True) -> Estimate:
-    """Size of the Fisher diagonal with each text's true label in place of the model's own."""
+    """Size of the Fisher diagonal with each text's true label instead of the model's own."""
     return estimate_fisher(evidence, label="true", uncertainty=uncertainty)
 
 
 @layer_score(fitted=True, name="fisher.sampled", better="high", paper="2, equation 1", needs="labels")
 def fisher_sampled(evidence: Evidence, *, uncertainty: bool = True) -> Estimate:
-    """Size of the Fisher diagonal with one label per text drawn from the model's own answers."""
+    """Size of the Fisher diagonal with one label per text drawn from the model's own predictions."""
     return estimate_fisher(evidence, label="sampled", uncertainty=uncertainty)
 
 
@@ -73,27 +72,27 @@ def estimate_fisher(
     heads: int = HEADS,
     uncertainty: bool = True,
 ) -> Estimate:
-    """The Fisher score of layers 1..L, NaN for layer 0, as the mean over heads of the score with each.
+    """Return the Fisher score of layers 1..L, NaN for layer 0, as the mean over heads.
 
-    The uncertainty has two parts, added up. Examples: the norm is not linear in the diagonal, so a score on a tenth of
-    the examples is not a noisy version of the score on all of them, it is larger; hence a jackknife, which leaves out
-    one block of examples after the other. Heads: the variance of the mean over heads. Few heads make long intervals:
-    the degrees of freedom (Satterthwaite's) are then close to the number of heads less one. A head moves all layers
-    up or down together, which comparisons between layers take into account.
+    The uncertainty is the sum of two parts. Examples: the norm is not linear in the diagonal, so that a score on a
+    tenth of the examples is larger than the score on all of them; hence a jackknife, which leaves out one block of
+    examples after the other. Heads: the variance of the mean over heads. Few heads make wide intervals: the degrees of
+    freedom (Satterthwaite's) are then close to the number of heads less one. A head shifts all layers together, which
+    comparisons between layers take into account.
 
     Args:
-        evidence: with encoder and tokens.
-        label: 'expected' over all labels, the 'true' one, one 'sampled' from the model's answer, or the 'logit' of each
-            in place of its log-probability, weighted by its probability. The answer is a softmax over classes or over
-            the choices of a question, in regression a Gaussian of unit variance.
+        evidence: evidence with encoder and tokens.
+        label: 'expected' over all labels, the 'true' one, one 'sampled' from the model's prediction, or the 'logit' of
+            each instead of its log-probability, weighted by its probability. The prediction is a softmax over classes
+            or over the choices of a question, in regression a Gaussian of unit variance.
         norm: 'frobenius', 'trace', or 'mean' over the layer's parameters.
-        examples: how many rows, or questions, are drawn from the evidence at most.
-        heads: how many freshly initialised heads.
-        uncertainty: whether it is wanted.
+        examples: largest number of rows, or questions, that are drawn from the evidence.
+        heads: number of freshly initialised heads.
+        uncertainty: also compute the uncertainty.
     """
     if norm not in NORMS:
         raise OptionError(f"norm {norm!r}{did_you_mean(norm, NORMS)}: must be one of {', '.join(NORMS)}")
-    moments = _remembered(evidence, label, examples, heads, BLOCKS if uncertainty else 1)
+    moments = _all_moments(evidence, label, examples, heads, BLOCKS if uncertainty else 1)
     scores = torch.stack([layer.scores(norm) for layer in moments])  # (layers 1..L, heads, 1 + blocks)
     scores = torch.cat([torch.full_like(scores[:1], torch.nan), scores])
     values = scores[:, :, 0].mean(1)
@@ -107,11 +106,11 @@ def estimate_fisher(
 
 @dataclass(frozen=True, kw_only=True)
 class _Moments:
-    """What all norms of one layer's diagonal need, on all examples and without each block of them.
+    """Sums for all norms of one layer's diagonal, on all examples and without each block of them.
 
     Args:
-        sizes: (blocks,), examples.
-        parameters: how many the layer has.
+        sizes: (blocks,), number of examples.
+        parameters: number of the layer's parameters.
         trace: (heads, blocks), the sum over parameters of each block's squares.
         products: (heads, blocks, blocks), the inner products over parameters of two blocks' squares.
     """
@@ -122,7 +121,7 @@ class _Moments:
     products: Tensor
 
     def scores(self, norm: Norm) -> Tensor:
-        """(heads, 1 + blocks): the norm of the diagonal on all examples, then without each block in turn."""
+        """Return (heads, 1 + blocks): the norm of the diagonal on all examples, then without each block in turn."""
         if norm == "frobenius":
             with_all = self.products.sum(2)
             whole = with_all.sum(1, keepdim=True)
@@ -135,7 +134,7 @@ class _Moments:
 
 
 def _moments(squares: LayerSquares, sizes: Tensor) -> _Moments:
-    """Summed in double precision: squares of squares span more than single precision holds."""
+    """Return the moments in double precision: fourth powers exceed the range of single precision."""
     heads, blocks, parameters = squares.sums.shape
     trace = torch.zeros(heads, blocks, dtype=torch.float64, device=squares.sums.device)
     products = torch.zeros(heads, blocks, blocks, dtype=torch.float64, device=squares.sums.device)
@@ -146,25 +145,19 @@ def _moments(squares: LayerSquares, sizes: Tensor) -> _Moments:
     return _Moments(sizes=sizes, parameters=parameters, trace=trace.cpu(), products=products.cpu())
 
 
-_Options = tuple[Label, int, int, int]
-_latest: list[tuple[weakref.ref[Evidence], _Options, list[_Moments]]] = []
+def _all_moments(evidence: Evidence, label: Label, examples: int, heads: int, blocks: int) -> list[_Moments]:
+    """Return the moments of layers 1..L, computed once for all norms of one diagonal."""
 
+    def compute() -> list[_Moments]:
+        sample = FisherSample(evidence, label=label, examples=examples, heads=heads, blocks=blocks)
+        sizes = sample.sizes()
+        return [_moments(squares, sizes) for squares in sample.squares()][::-1]
 
-def _remembered(evidence: Evidence, label: Label, examples: int, heads: int, blocks: int) -> list[_Moments]:
-    """The moments of layers 1..L; the latest are kept, since several norms of one diagonal are often asked for."""
-    options = (label, examples, heads, blocks)
-    for known, with_options, moments in _latest:
-        if known() is evidence and with_options == options:
-            return moments
-    sample = FisherSample(evidence, label=label, examples=examples, heads=heads, blocks=blocks)
-    sizes = sample.sizes()
-    moments = [_moments(squares, sizes) for squares in sample.squares()][::-1]
-    _latest[:] = [(weakref.ref(evidence), options, moments)]
-    return moments
+    return evidence.remember(("fisher", label, examples, heads, blocks), compute)
 
 
 def _with_uncertainty(values: Tensor, *, by_head: Tensor, without_block: Tensor) -> Estimate:
-    """The estimate from scores by head, (heads, layers), and scores without each block, (blocks, layers)."""
+    """Return the estimate from scores by head, (heads, layers), and scores without each block, (blocks, layers)."""
     parts = []
     if len(without_block) > 1:
         scale = ((len(without_block) - 1) / len(without_block)) ** 0.5

@@ -1,4 +1,4 @@
-"""H-score: how much of the states' variation the classes explain, per direction."""
+"""H-score: the share of the states' variance that the classes explain, per direction."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _from_moments(moments: ClassMoments) -> Tensor:
 
 @layer_score(better="high", paper="Bao et al. 2019, shrunk as in Ibrahim et al. 2021", from_moments=_from_moments)
 def hscore(states: Tensor, labels: Tensor) -> Tensor:
-    """Between-class variance over total variance, summed over directions; high means that classes are easy to tell.
+    """Between-class variance over total variance, summed over directions; high means that classes are easy to separate.
 
     trace(inverse(covariance) class covariance) with the covariance shrunk towards a multiple of the identity by the
     Ledoit-Wolf amount. Undefined where all texts have the same state.
@@ -47,7 +47,7 @@ def _hscore(states: Tensor, labels: Tensor) -> Tensor:
 
 
 def _trace(covariance: Tensor, level: Tensor, shrinkage: Tensor, sums: Tensor, counts: Tensor) -> Tensor:
-    """trace(inverse(shrunk covariance) class covariance), from each class's sum of centred states."""
+    """Return trace(inverse(shrunk covariance) class covariance), from each class's sum of centred states."""
     identity = torch.eye(len(covariance), dtype=torch.float64)
     shrunk = (1 - shrinkage) * covariance + shrinkage * level * identity
     between = sums / (counts.double()[:, None] * (int(counts.sum()) - 1)).sqrt()
@@ -56,7 +56,7 @@ def _trace(covariance: Tensor, level: Tensor, shrinkage: Tensor, sums: Tensor, c
 
 
 def _ledoit_wolf(fourth: Tensor, covariance: Tensor, level: Tensor, count: int) -> Tensor:
-    """The share of the identity in the shrunk covariance (Ledoit and Wolf 2004); fourth is the mean of |x|^4."""
+    """Return the share of the identity in the shrunk covariance (Ledoit and Wolf 2004); fourth is the mean of |x|^4."""
     width = len(covariance)
     size = covariance.square().sum()
     noise = (fourth - size) / (width * count)

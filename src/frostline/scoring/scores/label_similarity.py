@@ -1,4 +1,4 @@
-"""Similarity with the labels: CKA between a layer's states and the labels themselves."""
+"""Similarity with the labels: CKA between a layer's states and the labels."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def label_similarity(evidence: Evidence, *, uncertainty: bool = True) -> Estimat
 
 
 def label_columns(labels: Tensor, *, has_classes: bool) -> Tensor:
-    """Labels as numbers to compare with states: one column per class, or one column of values."""
+    """Return the labels as numbers to compare with states: one column per class, or one column of values."""
     if not has_classes:
         return labels.double()[:, None]
     return torch.nn.functional.one_hot(torch.unique(labels, return_inverse=True)[1]).double()

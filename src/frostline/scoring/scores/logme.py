@@ -1,4 +1,4 @@
-"""LogME: how probable the labels are under the best linear model on the states, with its weights integrated out."""
+"""LogME: the probability of the labels under the best linear model on the states, with its weights integrated out."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from frostline.scoring.uncertainty import Estimate, jackknife
 from frostline.states.cka import undefined_where_constant
 
 _ITERATIONS = 500
-_TOLERANCE = 1e-7  # of the ratio; the evidence is flat at its top, so its own error is the square of that
+_TOLERANCE = 1e-7  # of the ratio; the evidence is flat at its maximum, so that its own error is the square of that
 _SMALLEST = 1e-12
 
 
@@ -38,7 +38,7 @@ def logme(evidence: Evidence, *, uncertainty: bool = True) -> Estimate:
 
 
 def log_evidence(states: Tensor, targets: Tensor) -> Tensor:
-    """The largest log evidence per text, averaged over targets.
+    """Return the largest log evidence per text, averaged over targets.
 
     Args:
         states: (texts, width), float64.
@@ -68,7 +68,7 @@ def log_evidence(states: Tensor, targets: Tensor) -> Tensor:
 
 
 def _maximise(squares: Tensor, along: Tensor, outside: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """The precisions of prior and noise that maximise the evidence, for each target, by fixed-point iteration."""
+    """Return the precisions of prior and noise that maximise each target's evidence, by fixed-point iteration."""
     prior, noise = torch.ones_like(outside), torch.ones_like(outside)
     for _ in range(_ITERATIONS):
         ratio = prior / noise
@@ -82,7 +82,7 @@ def _maximise(squares: Tensor, along: Tensor, outside: Tensor, count: int) -> tu
 
 
 def _fit(squares: Tensor, along: Tensor, outside: Tensor, ratio: Tensor) -> tuple[Tensor, Tensor]:
-    """The squared length of the mean weights, and the squared residual, for each target."""
+    """Return the squared norm of the mean weights, and the squared residual, for each target."""
     weights = (squares[:, None] * along / (squares[:, None] + ratio).square()).sum(0)
     residual = (along / (1 + squares[:, None] / ratio).square()).sum(0) + outside
     return weights, residual

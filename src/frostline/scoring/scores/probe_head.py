@@ -1,4 +1,4 @@
-"""The probe of paper 1: the family's own head on the frozen states of each layer."""
+"""The probe of Xie et al. 2022: the family's own head on the frozen states of each layer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,14 @@ from torch import Tensor, nn
 from frostline.encoders.encoder import Encoder
 from frostline.encoders.heads import FamilyHead, HeadKind, make_head
 from frostline.errors import MeasureError, OptionError
-from frostline.scoring.probes.holdout import INNER_PARTS, estimate, finite_states, hold_out, part_rows, predictions
+from frostline.scoring.probes.holdout import (
+    INNER_PARTS,
+    estimate_metric,
+    finite_states,
+    hold_out,
+    make_predictions,
+    part_rows,
+)
 from frostline.scoring.probes.trained import HeadProbes, make_targets, train_probes
 from frostline.scoring.score_inputs import Evidence
 from frostline.scoring.scores import layer_score
@@ -30,20 +37,20 @@ def probe_head(
 
     The head of the stock class (dense, activation, projection, with its dropout) reads the pooled state as a text of
     one token; it is trained with AdamW without weight decay. All layers start from the same fresh weights, the last one
-    from the checkpoint's own pooler where there is one. Paper 1 takes the epoch that is best on the very rows it
-    reports, which is optimistic; by default the epoch is chosen on an inner tenth of the rows to fit on. The paper's
+    from the checkpoint's own pooler where there is one. Xie et al. 2022 take the epoch that is best on the rows they
+    report, which is optimistic; by default the epoch is chosen on an inner tenth of the training rows. The paper's
     rates: 1e-3, QQP 3e-4, SST-2 3e-3.
 
     Args:
         evidence: states, labels, groups and the encoder.
         uncertainty: resample the held-out predictions.
-        learning_rate: of AdamW, constant.
-        epochs: how many.
+        learning_rate: constant rate of AdamW.
+        epochs: number of epochs.
         batch: rows per step.
-        choose_on: an inner part of the rows to fit on, or as in the paper the held-out rows themselves.
+        choose_on: 'inner' for a part of the training rows, or 'held-out' for the held-out rows, as in the paper.
     """
     if evidence.encoder is None:
-        raise MeasureError("probe.head needs the encoder, whose family's head it trains, and not only its states")
+        raise MeasureError("probe.head needs the encoder, whose head it trains, not only its states")
     if choose_on not in ("inner", "held-out"):
         raise OptionError(f"choose_on {choose_on!r}: must be 'inner' or 'held-out'")
     states = finite_states(evidence, evidence.pooling).float()
@@ -53,7 +60,7 @@ def probe_head(
     targets = make_targets(evidence, rest)
 
     def judge(outputs: Tensor) -> Tensor:
-        return predictions(evidence, check, targets.decoded(outputs), targets.classes).values()
+        return make_predictions(evidence, check, targets.decode(outputs), targets.classes).values()
 
     heads = [_head(evidence.encoder, evidence, targets.outputs, layer) for layer in range(len(states))]
     outputs = train_probes(
@@ -69,14 +76,14 @@ def probe_head(
         batch=batch,
         seed=evidence.seed,
     )
-    found = predictions(evidence, held, targets.decoded(outputs), targets.classes)
-    return estimate([found], seed=evidence.seed, uncertainty=uncertainty)
+    held_out = make_predictions(evidence, held, targets.decode(outputs), targets.classes)
+    return estimate_metric([held_out], seed=evidence.seed, uncertainty=uncertainty)
 
 
 def _head(encoder: Encoder, evidence: Evidence, outputs: int, layer: int) -> FamilyHead:
     kind: HeadKind = "classification" if evidence.has_classes else "regression"
     head = make_head(encoder, labels=outputs, kind=kind, layer=layer, seed=evidence.seed)
     if layer == encoder.depth and encoder.family.final_norm_path:
-        # State L comes through the final norm already.
+        # State L is already the output of the final norm.
         setattr(head.stock.base_model, encoder.family.final_norm_path, nn.Identity())
     return head

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from frostline.scoring.probes.holdout import estimate, finite_states, hold_out, predictions
+from frostline.scoring.probes.holdout import estimate_metric, finite_states, hold_out, make_predictions
 from frostline.scoring.probes.logistic_solver import fit_logistic, fit_ridge
 from frostline.scoring.score_inputs import Evidence
 from frostline.scoring.scores import layer_score
@@ -14,25 +14,25 @@ from frostline.scoring.uncertainty import Estimate
 
 @layer_score(fitted=True, better="high", paper="3, made exact", needs="labels", is_probe=True, name="probe.linear")
 def probe_linear(evidence: Evidence, *, uncertainty: bool = True, penalty: float = 1.0) -> Estimate:
-    """Held-out task metric of a linear classifier on the layer's states; high means that they tell the classes apart.
+    """Held-out task metric of a linear classifier on the layer's states; high means that they separate the classes.
 
     Multinomial logistic regression on standardised states, to the optimum of scikit-learn's `LogisticRegression(C=1)`;
-    ridge regression (`Ridge(alpha=1)`) for values to predict. Fitted on four fifths of the rows and judged on the rest,
-    the same rows for every layer; the uncertainty is that of the judged rows. A metric that is an error comes with a
-    minus sign. A class too small to be in both parts counts as always missed where it is judged; a layer with constant
-    states predicts the commonest class.
+    ridge regression (`Ridge(alpha=1)`) for values to predict. Fitted on four fifths of the rows and evaluated on the
+    others, the same rows for every layer; the uncertainty is that of the held-out rows. A metric that is an error has a
+    minus sign. Held-out rows of a class that is not among the fitted rows count as errors; a layer with constant states
+    predicts the most frequent class.
 
     Args:
         evidence: states, labels and groups.
         uncertainty: resample the held-out predictions.
-        penalty: on the squared weights.
+        penalty: penalty on the squared weights.
     """
     states = finite_states(evidence, evidence.pooling)
     fit, held = hold_out(evidence)
     classes, codes = torch.unique(evidence.labels[fit], return_inverse=True) if evidence.has_classes else (None, None)
     outputs = [_fit_and_apply(layer, evidence.labels, codes, fit, held, penalty) for layer in states]
-    found = predictions(evidence, held, torch.stack(outputs), classes)
-    return estimate([found], seed=evidence.seed, uncertainty=uncertainty)
+    held_out = make_predictions(evidence, held, torch.stack(outputs), classes)
+    return estimate_metric([held_out], seed=evidence.seed, uncertainty=uncertainty)
 
 
 def _fit_and_apply(

@@ -1,4 +1,4 @@
-"""The linear probe as paper 3 trains it."""
+"""The linear probe as in Tamkin et al. 2020."""
 
 from __future__ import annotations
 
@@ -6,7 +6,14 @@ from functools import partial
 
 from torch import Tensor
 
-from frostline.scoring.probes.holdout import INNER_PARTS, estimate, finite_states, hold_out, part_rows, predictions
+from frostline.scoring.probes.holdout import (
+    INNER_PARTS,
+    estimate_metric,
+    finite_states,
+    hold_out,
+    make_predictions,
+    part_rows,
+)
 from frostline.scoring.probes.trained import LinearProbes, losses, make_targets, train_probes
 from frostline.scoring.score_inputs import Evidence
 from frostline.scoring.scores import layer_score
@@ -32,24 +39,24 @@ def probe_linear_paper(
     learning_rate: float = 1e-3,
     batch: int = 32,
 ) -> Estimate:
-    """Held-out task metric of a linear softmax probe on the mean of all tokens, trained as in paper 3.
+    """Held-out task metric of a linear softmax probe on the mean of all tokens, trained as in Tamkin et al. 2020.
 
     Adam, early stopping, at most 40 epochs, the mean of 8 trials. Every trial draws its own held-out fifth, its own
-    tenth of the rest for stopping on the loss, its own first weights and order of rows. The paper trains on the whole
-    dataset with rate 2e-5 and batches of 8; a sample needs the larger rate to get anywhere. States are as they come,
-    not standardised. The uncertainty is from drawing rows and trials again.
+    tenth of the other rows for early stopping on the loss, its own initial weights and order of rows. The paper trains
+    on the whole dataset with rate 2e-5 and batches of 8; a sample needs a larger rate. States are not standardised. The
+    uncertainty comes from resampling rows and trials.
 
     Args:
         evidence: states of pooling 'all', labels and groups.
         uncertainty: resample the held-out predictions and the trials.
-        trials: how many.
-        epochs: how many at most.
+        trials: number of trials.
+        epochs: largest number of epochs.
         patience: epochs without improvement before a layer stops.
-        learning_rate: of Adam.
+        learning_rate: rate of Adam.
         batch: rows per step.
     """
     states = finite_states(evidence, "all").float()
-    found = []
+    trained = []
     for seed in range(evidence.seed, evidence.seed + trials):
         rest, held = hold_out(evidence, seed=seed)
         fit, check = part_rows(evidence, rest, INNER_PARTS, seed=seed)
@@ -68,8 +75,8 @@ def probe_linear_paper(
             seed=seed,
             patience=patience,
         )
-        found.append(predictions(evidence, held, targets.decoded(outputs), targets.classes))
-    return estimate(found, seed=evidence.seed, uncertainty=uncertainty)
+        trained.append(make_predictions(evidence, held, targets.decode(outputs), targets.classes))
+    return estimate_metric(trained, seed=evidence.seed, uncertainty=uncertainty)
 
 
 def _minus_loss(targets: Tensor, outputs: Tensor) -> Tensor:

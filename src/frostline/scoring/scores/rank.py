@@ -1,4 +1,4 @@
-"""Numerical rank: how many directions the texts of one class need."""
+"""Numerical rank: the effective number of directions in the states of one class."""
 
 from __future__ import annotations
 
@@ -25,13 +25,11 @@ def rank(states: Tensor, labels: Tensor) -> Tensor:
     It sees only what happens within classes, which is why it predicts less well than variability. Undefined where all
     texts have the same state.
     """
-    values = torch.stack([_rank(layer.double(), labels) for layer in states])
-    return undefined_where_constant(values, states)
+    return undefined_where_constant(torch.stack([_rank(layer.double(), labels) for layer in states]), states)
 
 
 def _rank(states: Tensor, labels: Tensor) -> Tensor:
-    ranks = [_numerical_rank(states[labels == label]) for label in torch.unique(labels)]
-    return torch.stack(ranks).mean()
+    return torch.stack([_numerical_rank(states[labels == label]) for label in torch.unique(labels)]).mean()
 
 
 def _numerical_rank(states: Tensor) -> Tensor:

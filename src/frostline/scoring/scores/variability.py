@@ -1,4 +1,4 @@
-"""Hidden-state variability: how far texts of one class lie apart, next to how far classes lie apart."""
+"""Hidden-state variability: the spread of texts within classes, relative to the spread between classes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from frostline.states.cka import undefined_where_constant
 from frostline.states.moments import ClassMoments
 
 _NAN = float("nan")
-_SMALLEST = 1e-7  # class means that differ by a smaller share of the spread of all texts coincide
+_SMALLEST = 1e-7  # class means whose distance is a smaller share of the spread of all texts are equal
 
 
 def _from_moments(moments: ClassMoments, *, by_size: bool) -> Tensor:
-    """Variability of each layer, from sums: S_w from the class's second moments about its own mean."""
+    """Return the variability of each layer from sums: S_w from the class's second moments about its own mean."""
     centred = moments.centred()
     counts = centred.counts.double()
     means = centred.sums / counts[:, None]
@@ -34,7 +34,7 @@ def _from_moments(moments: ClassMoments, *, by_size: bool) -> Tensor:
 
 
 def _trace_ratio(centred_means: Tensor, total: Tensor, spread: Tensor) -> Tensor:
-    """trace(S_w pinv(S_b)) / classes in the span of the centred class means, (classes, width)."""
+    """Return trace(S_w pinv(S_b)) / classes in the span of the centred class means, (classes, width)."""
     spreads, axes = _axes(centred_means, total)
     if not len(spreads):
         return spread.new_tensor(_NAN)
@@ -56,8 +56,7 @@ def variability(states: Tensor, labels: Tensor) -> Tensor:
         states: (layers, texts, width).
         labels: (texts,), integers.
     """
-    values = torch.stack([_ratio(layer.double(), labels, by_size=False) for layer in states])
-    return undefined_where_constant(values, states)
+    return undefined_where_constant(_ratios(states, labels, by_size=False), states)
 
 
 @layer_score(
@@ -72,17 +71,16 @@ def variability_collapse(states: Tensor, labels: Tensor) -> Tensor:
     Class means are centred on the mean of all texts, and the within-class covariance is that of all texts; the
     between-class covariance keeps equal weights.
     """
-    values = torch.stack([_ratio(layer.double(), labels, by_size=True) for layer in states])
-    return undefined_where_constant(values, states)
+    return undefined_where_constant(_ratios(states, labels, by_size=True), states)
 
 
 @layer_score(fitted=True, better="low", paper="ours, after 1", name="variability.crossfit")
 def variability_crossfit(evidence: Evidence, *, uncertainty: bool = True) -> Estimate:
     """Variability without its small-sample bias: means and spread come from different thirds of the texts.
 
-    Noise in the class means makes them lie further apart than they do, so that plain variability comes out too low when
-    texts are few for the width. Products of two independent estimates of the same means have no such bias. Undefined
-    where the noise is so large that the classes cannot be told apart.
+    Noise in the class means increases their distance, so that plain variability is too low when texts are few for the
+    width. Products of two independent estimates of the same means have no such bias. Undefined where the noise hides
+    the differences between the classes.
     """
     states, labels, groups = evidence.states[evidence.pooling], evidence.labels, evidence.groups
 
@@ -93,6 +91,10 @@ def variability_crossfit(evidence: Evidence, *, uncertainty: bool = True) -> Est
     if not uncertainty:
         return Estimate(values=score(torch.arange(len(labels))))
     return jackknife(score, evidence.blocks(JACKKNIFE_BLOCKS))
+
+
+def _ratios(states: Tensor, labels: Tensor, *, by_size: bool) -> Tensor:
+    return torch.stack([_ratio(layer.double(), labels, by_size=by_size) for layer in states])
 
 
 def _ratio(states: Tensor, labels: Tensor, *, by_size: bool) -> Tensor:
@@ -114,18 +116,18 @@ def _ratio(states: Tensor, labels: Tensor, *, by_size: bool) -> Tensor:
 
 
 def _axes(centred_means: Tensor, total: Tensor) -> tuple[Tensor, Tensor]:
-    """How far, and along which axes, class means lie apart; without axes that are rounding for texts so far apart."""
+    """Return spreads and axes of the class means, without axes on which they differ by rounding only."""
     _, spreads, axes = torch.linalg.svd(centred_means, full_matrices=False)
     is_axis = (spreads > _SMALLEST * total) & (spreads > _SMALLEST * spreads.max())
     return spreads[is_axis], axes[is_axis]
 
 
 def crossfitted(states: Tensor, labels: Tensor, thirds: Tensor) -> Tensor:
-    """Variability of one layer from a division of the texts into three parts.
+    """Return the variability of one layer from a division of the texts into three parts.
 
     With G = M M' and W = M S_w M' in the space of classes (M the centred class means, one row each), variability is
-    trace(pinv(G) W pinv(G)). Both factors of each product come from different parts, averaged over the three ways to
-    give out the parts.
+    trace(pinv(G) W pinv(G)). Both factors of each product come from different parts, averaged over the three rotations
+    of the parts.
 
     Args:
         states: (texts, width), float64.
@@ -134,18 +136,17 @@ def crossfitted(states: Tensor, labels: Tensor, thirds: Tensor) -> Tensor:
     """
     names, label = torch.unique(labels, return_inverse=True)
     classes = len(names)
-    parts = [_part(states[thirds == part], label[thirds == part], classes) for part in range(3)]
-    if any(part is None for part in parts):
+    if any(int(torch.bincount(label[thirds == part], minlength=classes).min()) < 2 for part in range(3)):
         return states.new_tensor(_NAN)
+    parts = [_part(states[thirds == part], label[thirds == part], classes) for part in range(3)]
     gram, spread = states.new_zeros(classes, classes), states.new_zeros(classes, classes)
-    known = [part for part in parts if part is not None]
-    for role in range(3):
-        (one, _), (two, _), (_, within) = (known[(role + shift) % 3] for shift in range(3))
+    for first, second, third in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
+        one, two, within = parts[first][0], parts[second][0], parts[third][1]
         gram += one @ two.T / 3
-        spread += _bilinear(one, two, within) / 3
-    # Centred means add up to zero: one axis is empty, and what rounding leaves on it must not be taken for another.
+        spread += (within @ one.T).T @ (within @ two.T) / 3  # M1 S_w M2' without forming S_w
+    # Centred means sum to zero: one axis is empty, and rounding errors on it must not count as another.
     basis = _contrasts(classes)
-    gram, spread = (basis.T @ (one + one.T) @ basis / 2 for one in (gram, spread))
+    gram, spread = (basis.T @ (matrix + matrix.T) @ basis / 2 for matrix in (gram, spread))
     values, axes = torch.linalg.eigh(gram)
     total = (states - states.mean(0)).square().sum(1).mean()
     if bool((values <= _SMALLEST**2 * total).any()):
@@ -155,26 +156,19 @@ def crossfitted(states: Tensor, labels: Tensor, thirds: Tensor) -> Tensor:
 
 
 def _contrasts(classes: int) -> Tensor:
-    """(classes, classes - 1): orthonormal axes of what adds up to zero over classes."""
+    """Return (classes, classes - 1): orthonormal axes of the space that sums to zero over classes."""
     centred = torch.eye(classes, dtype=torch.float64)[:, 1:] - 1 / classes
     basis: Tensor = torch.linalg.qr(centred).Q
     return basis
 
 
-def _part(states: Tensor, label: Tensor, classes: int) -> tuple[Tensor, Tensor] | None:
-    """Centred class means, and each text's deviation weighted so that the squares add up to S_w."""
+def _part(states: Tensor, label: Tensor, classes: int) -> tuple[Tensor, Tensor]:
+    """Return centred class means, and each text's deviation weighted so that the squares add up to S_w."""
     counts = torch.bincount(label, minlength=classes)
-    if int(counts.min()) < 2:
-        return None
     means = _class_sums(states, label, classes) / counts[:, None]
     weights = (1 / (classes * (counts - 1).double())).sqrt()  # unbiased: the means are estimated from the same texts
     deviations = (states - means[label]) * weights[label][:, None]
     return means - means.mean(0), deviations
-
-
-def _bilinear(one: Tensor, two: Tensor, deviations: Tensor) -> Tensor:
-    """M1 S_w M2' without forming S_w."""
-    return (deviations @ one.T).T @ (deviations @ two.T)
 
 
 def _class_sums(values: Tensor, label: Tensor, classes: int) -> Tensor:
