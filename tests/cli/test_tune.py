@@ -307,7 +307,7 @@ def test_unseen_labels_at_evaluation_are_one_line(tuned, tmp_path, capsys):
     other = write(tmp_path / "other.csv", warm="tepid")
     said = refused(capsys, "evaluate", str(tuned), other)
     assert "label 'tepid': is not a label of" in said
-    assert "which knows cold, warm" in said
+    assert "which has cold, warm" in said
 
 
 def test_the_cache_is_listed_and_cleared(model, weather, tmp_path, capsys, monkeypatch):

@@ -173,7 +173,7 @@ def test_undefined_layers_are_never_the_best():
         ("top-k", {"k": -1}, "must be 0 or more"),
         ("top-k", {"n": 1}, "unknown option 'n'"),
         ("freeze-n", {"n": 13}, "13 layers to freeze"),
-        ("best-up", {"top": 7}, "none lies between it and 7"),
+        ("best-up", {"top": 7}, "with none between it and 7"),
         ("best-up", {"top": 13}, "layers 1..12"),
         ("drop-top", {"n": 12}, "12 layers to drop, but the encoder has layers 1..12"),
         ("drop-top", {"n": -1}, "n -1 must be 0 or more"),

@@ -138,7 +138,7 @@ def test_regression_is_refused_for_a_score_of_classes(folder):
     task = make_task(
         kind="regression", label_names=(), metrics=("spearman",), train=numbers, validation=None, test=None
     )
-    with pytest.raises(MeasureError, match="variability needs classes, and the labels are numbers to predict"):
+    with pytest.raises(MeasureError, match="variability needs classes, and the labels are numbers"):
         measure(folder, task, scores=["variability"])
 
 

@@ -9,7 +9,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -76,7 +76,13 @@ def _fill(building: Path, tuned: Tuned, files: Mapping[str, Any], moved: Iterabl
         **files,
     }
     _write_lines(building / "metrics.jsonl", tuned.trained.history)
-    _write_lines(building / "predictions.jsonl", _predictions(tuned))
+    task = tuned.task
+    predictions = (
+        row.to_json()
+        for name, outputs in tuned.outputs.items()
+        for row in predicted_rows(outputs, task.splits[name], task.kind, task.label_names, with_labels=True, name=name)
+    )
+    _write_lines(building / "predictions.jsonl", predictions)
     for path in moved:
         path.replace(building / path.name)
     output_folder.write(building, kind=kind, files=written, made_with={"seed": tuned.recipe.seed})
@@ -105,8 +111,11 @@ def stock_model(tunable: Tunable, label_names: tuple[str, ...] = ()) -> Model:
     """
     import transformers
 
+    fold = METHODS[tunable.plan.method].fold
+    if fold is not None:  # merge added parameters into the plain weights
+        tunable = copy.deepcopy(tunable)
+        fold(tunable)
     assert isinstance(tunable.head, FamilyHead)  # noqa: S101 (a stock model has a stock head)
-    folded = _folded(tunable)
     config = _config(tunable, label_names)
     auto = (
         transformers.AutoModelForMultipleChoice
@@ -115,23 +124,13 @@ def stock_model(tunable: Tunable, label_names: tuple[str, ...] = ()) -> Model:
     )
     with torch.device("meta"):
         stock = auto.from_config(config)
-    weights = {f"{stock.base_model_prefix}.{name}": value for name, value in folded.model.state_dict().items()}
-    weights |= cast(FamilyHead, folded.head).stock.state_dict()
+    weights = {f"{stock.base_model_prefix}.{name}": value for name, value in tunable.model.state_dict().items()}
+    weights |= tunable.head.stock.state_dict()
     names = stock.state_dict().keys()
     # The base model's own pooler is not used where the stock class has none.
     state = {name: _plain(value) for name, value in weights.items() if name in names}
     stock.load_state_dict(state, strict=True, assign=True)
     return stock.eval()
-
-
-def _folded(tunable: Tunable) -> Tunable:
-    """Return the model with added parameters merged into the plain weights; a copy if there are any."""
-    fold = METHODS[tunable.plan.method].fold
-    if fold is None:
-        return tunable
-    new = copy.deepcopy(tunable)
-    fold(new)
-    return new
 
 
 def _config(tunable: Tunable, label_names: tuple[str, ...]) -> Config:
@@ -184,13 +183,6 @@ def _fitting_tokenizer(tuned: Tuned, model: Model) -> Any:
     if names != list(tokenizer.model_input_names):
         tokenizer.model_input_names = tokenizer.init_kwargs["model_input_names"] = names
     return tokenizer
-
-
-def _predictions(tuned: Tuned) -> Iterable[dict[str, Any]]:
-    for name, outputs in tuned.outputs.items():
-        split, task = tuned.task.splits[name], tuned.task
-        for row in predicted_rows(outputs, split, task.kind, task.label_names, with_labels=True, name=name):
-            yield row.to_json()
 
 
 def _write_lines(path: Path, records: Iterable[Mapping[str, Any]]) -> None:

@@ -144,7 +144,7 @@ def _fill(head: FamilyHead, folder: Path) -> None:
         raise EncoderError(f"{folder}: the weights lack {missing[0]}, so it is not a tuned classifier; tune it first")
 
 
-def _load_own(folder: Path, given: Encoder | str | Path | None, device: str | torch.device) -> Predictor:
+def _load_own(folder: Path, moved: Encoder | str | Path | None, device: str | torch.device) -> Predictor:
     from safetensors.torch import load_file
 
     try:
@@ -155,7 +155,7 @@ def _load_own(folder: Path, given: Encoder | str | Path | None, device: str | to
         base = BaseEncoder(**{"origin": _guess_origin(about["base"]), **about["base"]})
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise EncoderError(f"{folder / OWN_FILE}: cannot be read ({type(error).__name__}: {error})") from None
-    encoder = given if isinstance(given, Encoder) else _load_base(base, given, folder, device)
+    encoder = moved if isinstance(moved, Encoder) else _load_base(base, moved, folder, device)
     if encoder.revision != base.revision:
         raise EncoderError(
             f"{folder}: was tuned from another version of {base.name} ({base.revision[:19]}) than the one in "
@@ -186,10 +186,10 @@ def _guess_origin(data: Mapping[str, Any]) -> Origin:
     return "folder" if str(data["revision"]).startswith("sha256:") else "hub"
 
 
-def _load_base(base: BaseEncoder, given: str | Path | None, folder: Path, device: str | torch.device) -> Encoder:
+def _load_base(base: BaseEncoder, moved: str | Path | None, folder: Path, device: str | torch.device) -> Encoder:
     """Load the encoder that a model was tuned from: from the user's argument, or from its recorded origin."""
-    if given is not None:
-        return load_encoder(given, device=device)
+    if moved is not None:
+        return load_encoder(moved, device=device)
     if base.origin == "demo":
         return load_encoder(device=device)
     if base.origin == "hub":

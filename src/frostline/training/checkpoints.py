@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _TENSORS, _ABOUT = "state.safetensors", "state.json"
 _KEPT = 2
+_EVERY_SECONDS = 300  # between checkpoints, whatever the steps
 _MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
@@ -89,7 +90,6 @@ class Checkpoints:
         run: str,
         resume: bool,
         every_steps: int | None = None,
-        every_seconds: float = 300,
         at_evaluations: bool = True,
     ) -> None:
         """Open the folder; without `resume`, remove what it holds.
@@ -99,14 +99,12 @@ class Checkpoints:
             run: identity of encoder, data, plan and recipe; checkpoints of another run are ignored.
             resume: continue from the newest checkpoint instead of removing all.
             every_steps: steps between checkpoints.
-            every_seconds: seconds between checkpoints, whatever the steps.
             at_evaluations: also write a checkpoint after every evaluation.
         """
         self.folder = folder
         self.run = run
         self.resume = resume
         self.every_steps = every_steps
-        self.every_seconds = every_seconds
         self.at_evaluations = at_evaluations
         self._last = time.monotonic()
         if not resume:
@@ -116,7 +114,7 @@ class Checkpoints:
         """Whether to write a checkpoint now."""
         if self.every_steps is not None and step % self.every_steps == 0:
             return True
-        return (evaluated and self.at_evaluations) or time.monotonic() - self._last >= self.every_seconds
+        return (evaluated and self.at_evaluations) or time.monotonic() - self._last >= _EVERY_SECONDS
 
     def newest(self) -> tuple[Checkpoint | None, int]:
         """Return the newest intact checkpoint of this run, or None, and the number of damaged newer ones."""

@@ -63,7 +63,7 @@ class Examples:
         Several heads give (rows, outputs, heads).
         """
         texts = self.texts_of(rows)
-        # Longest first: texts of one attention group then lie side by side. A batch has no order of its own.
+        # Longest first, so that texts of one attention group are neighbours; the order of a batch does not matter.
         order = np.argsort(-self.tokens.lengths[texts], kind="stable")
         states, layout = self._start(tunable, texts[order])
         logits = tunable.logits(states, layout, noise=noise, padded=padded)

@@ -118,12 +118,7 @@ def digests(named: Iterable[tuple[str, nn.Parameter]]) -> dict[str, bytes]:
 
 def _check_names(tunable: Tunable) -> None:
     """Raise unless what trains belongs to the head, to a layer of the plan, or to embeddings that the plan tunes."""
-    plan, parts = tunable.plan, tunable.encoder.parts()
-    allowed = {id(value) for value in tunable.head.parameters()}
-    for number in plan.layers:
-        allowed |= {id(value) for value in parts.layers[number - 1].values()}
-    if plan.embeddings:
-        allowed |= {id(value) for value in parts.embeddings.values()}
+    allowed = {id(value) for value in (*tunable.head.parameters(), *tunable.planned())}
     for name, value in tunable.trainable().items():
         if id(value) not in allowed:
-            raise AuditError(f"{name} would train, but is not part of the plan {plan}")
+            raise AuditError(f"{name} would train, but is not part of the plan {tunable.plan}")

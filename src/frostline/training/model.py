@@ -57,6 +57,12 @@ class Tunable(nn.Module):
         """Return the trainable parameters by name."""
         return {name: parameter for name, parameter in self.named_parameters() if parameter.requires_grad}
 
+    def planned(self) -> list[nn.Parameter]:
+        """Return the parameters of the plan's layers, and of the embeddings if the plan tunes them."""
+        parts = self.encoder.parts()
+        groups = [parts.layers[number - 1] for number in self.plan.layers]
+        return [value for named in (*groups, *[parts.embeddings] * self.plan.embeddings) for value in named.values()]
+
     def train(self, mode: bool = True) -> Tunable:
         """Set training mode for the layers that gradients pass through; below them dropout is always off."""
         super().train(False)

@@ -32,17 +32,17 @@ def make_executor(compute: Compute, materials: Materials, context: Context) -> E
     return Here(context)
 
 
-def source_of(given: Encoder | str | Path | None, loaded: Encoder) -> str | None:
+def source_of(encoder: Encoder | str | Path | None, loaded: Encoder) -> str | None:
     """Return where other processes and machines load the encoder from; refuse one that exists in memory only.
 
     Args:
-        given: the user's argument.
-        loaded: the encoder.
+        encoder: the user's argument.
+        loaded: the loaded encoder.
     """
-    if isinstance(given, Encoder):
+    if isinstance(encoder, Encoder):
         if loaded.folder is None:
             raise OptionError(f"{loaded.name}: was changed or made in memory; save it, then give its folder")
         return str(Path(loaded.folder).absolute())
-    if given is None:
+    if encoder is None:
         return None
-    return str(Path(given).absolute()) if Path(given).is_dir() else str(given)
+    return str(Path(encoder).absolute()) if Path(encoder).is_dir() else str(encoder)

@@ -49,8 +49,8 @@ def run_trial(context: Context, spec: TrialSpec, *, keep: bool = False) -> Trial
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
         return failed(reason, "error", traceback.format_exc())
     # Tuning records its own seconds; other work of this kind of trial is added here.
-    rest = time.perf_counter() - started - sum(result.seconds.values())
-    return replace(result, seconds={**result.seconds, "other": round(max(0.0, rest), 3)})
+    other = time.perf_counter() - started - sum(result.seconds.values())
+    return replace(result, seconds={**result.seconds, "other": round(max(0.0, other), 3)})
 
 
 def failed(reason: str, cause: FailureCause, details: str = "") -> TrialResult:

@@ -79,11 +79,11 @@ def method(
 
     def register(function: Apply) -> Apply:
         summary, defaults = describe(function, skip=["seed"])
-        known = name or function.__name__
+        method_name = name or function.__name__
         METHODS.add(
-            known,
+            method_name,
             Method(
-                name=known,
+                name=method_name,
                 summary=summary,
                 learning_rate=learning_rate,
                 is_stock=is_stock,

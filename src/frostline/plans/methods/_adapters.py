@@ -37,7 +37,8 @@ class Adapter(nn.Module):
 
     def after(self, module: nn.Module, inputs: object, output: Tensor) -> Tensor:
         """Adapt another module's output, as a forward hook."""
-        return self.forward(output)
+        out: Tensor = self(output)
+        return out
 
 
 def add_adapters(tunable: Tunable, positions: tuple[str, ...], *, bottleneck: int, seed: int) -> None:

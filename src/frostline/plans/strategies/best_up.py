@@ -17,6 +17,6 @@ def best_up(
     if end > depth:
         raise OptionError(f"strategy best-up: top {top}, but the encoder has layers 1..{depth}")
     if end <= best:
-        raise OptionError(f"strategy best-up: layer {best} is the best by {score}, and none lies between it and {end}")
+        raise OptionError(f"strategy best-up: layer {best} is the best by {score}, with none between it and {end}")
     because = f"layer {best} is the best by {score}; the layers up to it are specialised already"
     return Plan.span(best + 1, end, depth if keep_top else end, because=because)

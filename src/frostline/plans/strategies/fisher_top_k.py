@@ -8,7 +8,7 @@ from frostline.records import LayerScores, Plan
 
 @strategy(paper="2", name="fisher-top-k", proposed=up_to_three)
 def fisher_top_k(depth: int, scores: LayerScores, *, seed: int, k: int = 3, score: str = "fisher") -> Plan:
-    """Tune the k layers with the most Fisher information, wherever they lie."""
+    """Tune the k layers with the most Fisher information, wherever they are."""
     count = check_layer_count(k, depth, "fisher-top-k")
     layers = tuple(sorted(ranked_layers(scores, score)[:count]))
     return Plan(layers=layers, head=depth, because=f"{count_layers(count)} with the most Fisher information")

@@ -54,10 +54,11 @@ def probe_head(
     if choose_on not in ("inner", "held-out"):
         raise OptionError(f"choose_on {choose_on!r}: must be 'inner' or 'held-out'")
     states = finite_states(evidence, evidence.pooling).float()
-    rest, held = hold_out(evidence)
-    is_inner = choose_on == "inner"
-    fit, check = part_rows(evidence, rest, INNER_PARTS, seed=evidence.seed) if is_inner else (rest, held)
-    targets = make_targets(evidence, rest)
+    training, held = hold_out(evidence)
+    fit, check = training, held
+    if choose_on == "inner":
+        fit, check = part_rows(evidence, training, INNER_PARTS, seed=evidence.seed)
+    targets = make_targets(evidence, training)
 
     def judge(outputs: Tensor) -> Tensor:
         return make_predictions(evidence, check, targets.decode(outputs), targets.classes).values()

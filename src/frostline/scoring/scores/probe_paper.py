@@ -58,9 +58,9 @@ def probe_linear_paper(
     states = finite_states(evidence, "all").float()
     trained = []
     for seed in range(evidence.seed, evidence.seed + trials):
-        rest, held = hold_out(evidence, seed=seed)
-        fit, check = part_rows(evidence, rest, INNER_PARTS, seed=seed)
-        targets = make_targets(evidence, rest)
+        training, held = hold_out(evidence, seed=seed)
+        fit, check = part_rows(evidence, training, INNER_PARTS, seed=seed)
+        targets = make_targets(evidence, training)
         outputs = train_probes(
             LinearProbes(len(states), states.shape[2], targets.outputs, seed=seed),
             states,
