@@ -137,8 +137,7 @@ def _measure(encoder: Encoder, task: Task | None, text: str, names: tuple[str, .
 
     if task is None:
         raise OptionError(f"plan {text!r}: needs measured layer scores ({', '.join(names)})")
-    options = MeasureOptions(scores=names, similarity=False, uncertainty=False, seed=seed)
-    return measure_layers(encoder, task, options)
+    return measure_layers(encoder, task, MeasureOptions(scores=names, similarity=False, uncertainty=False, seed=seed))
 
 
 def _check_scores(scores: LayerScores, encoder: Encoder, task: Task | None, text: str) -> None:

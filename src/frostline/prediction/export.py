@@ -100,8 +100,7 @@ def save_model(tuned: Tuned, folder: Path) -> None:
         _save_own(tuned, folder)
     if tuned.tunable.encoder.tokenizer is not None:
         _fitting_tokenizer(tuned, model).save_pretrained(folder)
-    card = write_card(tuned, is_stock=is_stock(tuned.tunable))
-    (folder / "README.md").write_text(card, encoding="utf-8")
+    (folder / "README.md").write_text(write_card(tuned, is_stock=is_stock(tuned.tunable)), encoding="utf-8")
 
 
 def stock_model(tunable: Tunable, label_names: tuple[str, ...] = ()) -> Model:

@@ -48,8 +48,7 @@ class Estimate:
         source = torch.Generator().manual_seed(seed)
         steps = torch.randn(_DRAWS, len(self.deviations), generator=source, dtype=torch.float64)
         drawn = self._ranked(better) + steps @ self.deviations.nan_to_num()
-        counts = torch.bincount(drawn.argmin(1), minlength=len(self.values))
-        return counts.double() / _DRAWS
+        return torch.bincount(drawn.argmin(1), minlength=len(self.values)).double() / _DRAWS
 
     def tied(self, better: Literal["low", "high"], level: float = 0.95) -> list[int]:
         """Return the layers 1..L that do not differ significantly from the best one, it included."""

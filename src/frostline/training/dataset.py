@@ -72,8 +72,7 @@ class Examples:
 
     def _start(self, tunable: Tunable, texts: Ints) -> tuple[Tensor, Layout]:
         if self.states is not None:
-            layout = Layout(self.states.lengths[texts], device=tunable.encoder.device)
-            return self.states.rows(texts), layout
+            return self.states.rows(texts), Layout(self.states.lengths[texts], device=tunable.encoder.device)
         batch = self.tokens.take(texts)
         layout = tunable.encoder.layout(batch)
         return tunable.start(batch, layout), layout

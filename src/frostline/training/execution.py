@@ -167,8 +167,7 @@ def _examples(tunable: Tunable, shared: SharedInputs, recipe: Recipe, settings: 
     names = [name for name in shared.task.splits if name != "test" or settings.test]
     examples = {name: shared.examples(tunable, name) for name in names}
     if settings.train_rows is not None and settings.train_rows < len(examples["train"]):
-        rows = shared.some_rows(settings.train_rows, seed=recipe.seed)
-        examples["train"] = examples["train"].take(rows)
+        examples["train"] = examples["train"].take(shared.some_rows(settings.train_rows, seed=recipe.seed))
     return examples
 
 

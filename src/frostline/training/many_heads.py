@@ -28,8 +28,7 @@ from frostline.training.model import Tunable
 
 def stacked(encoder: Encoder, heads: HeadStack) -> Tunable:
     """Return a frozen copy of the encoder with heads that read its layers."""
-    tunable = Tunable(encoder.copy(), heads, Plan(layers=(), head=encoder.depth))
-    return tunable.to(encoder.device).eval()
+    return Tunable(encoder.copy(), heads, Plan(layers=(), head=encoder.depth)).to(encoder.device).eval()
 
 
 def train_heads(

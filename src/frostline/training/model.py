@@ -82,8 +82,7 @@ class Tunable(nn.Module):
 
     def start(self, tokens: Tokens, layout: Layout) -> Tensor:
         """Return the states that training starts from, (tokens, width): below the lowest tuned layer, or state 0."""
-        states = self.encoder.embed(tokens, layout)
-        return self.encoder.run(states, layout, 1, max(0, self.plan.lowest - 1))
+        return self.encoder.run(self.encoder.embed(tokens, layout), layout, 1, max(0, self.plan.lowest - 1))
 
     def logits(self, states: Tensor, layout: Layout, *, noise: Noise | None = None, padded: bool = False) -> Tensor:
         """Return (texts, outputs) from the states that training starts from; one number per text for multiple choice.

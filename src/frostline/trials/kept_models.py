@@ -25,8 +25,8 @@ def keep_tuned(tuned: Tuned, folder: Path) -> None:
     from safetensors.torch import save_file
 
     with build_folder(folder) as building:
-        weights = {name: value.cpu().contiguous() for name, value in weights_of(tuned.tunable).items()}
-        save_file(weights, building / _WEIGHTS)
+        weights = weights_of(tuned.tunable)
+        save_file({name: value.cpu().contiguous() for name, value in weights.items()}, building / _WEIGHTS)
         save_file({name: value.contiguous() for name, value in tuned.outputs.items()}, building / _OUTPUTS)
         about = {
             "history": list(tuned.trained.history),

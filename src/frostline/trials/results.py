@@ -33,5 +33,4 @@ def result_of(tuned: Tuned) -> TrialResult:
 
 def guesses(outputs: torch.Tensor, kind: str) -> tuple[float, ...]:
     """Return the class number, the choice's number or the value for every row."""
-    answers = outputs.squeeze(-1) if kind == "regression" else outputs.argmax(-1)
-    return tuple(answers.tolist())
+    return tuple((outputs.squeeze(-1) if kind == "regression" else outputs.argmax(-1)).tolist())

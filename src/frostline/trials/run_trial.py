@@ -46,8 +46,7 @@ def run_trial(context: Context, spec: TrialSpec, *, keep: bool = False) -> Trial
     except Exception as error:
         if _is_disk_full(error):
             return failed("the disk is full", "disk full")
-        reason = f"{type(error).__name__}: {error}".splitlines()[0]
-        return failed(reason, "error", traceback.format_exc())
+        return failed(f"{type(error).__name__}: {error}".splitlines()[0], "error", traceback.format_exc())
     # Tuning records its own seconds; other work of this kind of trial is added here.
     other = time.perf_counter() - started - sum(result.seconds.values())
     return replace(result, seconds={**result.seconds, "other": round(max(0.0, other), 3)})

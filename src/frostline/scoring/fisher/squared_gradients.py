@@ -51,8 +51,7 @@ class LayerSquares:
 
     def by_name(self) -> dict[str, Tensor]:
         """Return (heads, blocks, *shape) of each parameter, as views."""
-        sizes = [shape.numel() for shape in self.shapes.values()]
-        pieces = torch.split(self.sums, sizes, dim=2)
+        pieces = torch.split(self.sums, [shape.numel() for shape in self.shapes.values()], dim=2)
         return {
             name: piece.view(*piece.shape[:2], *shape)
             for (name, shape), piece in zip(self.shapes.items(), pieces, strict=True)

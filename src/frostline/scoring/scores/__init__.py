@@ -121,7 +121,6 @@ def _leaving_out_blocks(function: ScoreFunction, pooling: Pooling | None) -> Fit
         states, labels = evidence.states[pooling or evidence.pooling], evidence.labels
         if not uncertainty:
             return Estimate(values=function(states, labels))
-        blocks = evidence.blocks(JACKKNIFE_BLOCKS)
-        return jackknife(lambda rows: function(states[:, rows], labels[rows]), blocks)
+        return jackknife(lambda rows: function(states[:, rows], labels[rows]), evidence.blocks(JACKKNIFE_BLOCKS))
 
     return estimate

@@ -48,8 +48,7 @@ def _hscore(states: Tensor, labels: Tensor) -> Tensor:
 
 def _trace(covariance: Tensor, level: Tensor, shrinkage: Tensor, sums: Tensor, counts: Tensor) -> Tensor:
     """Return trace(inverse(shrunk covariance) class covariance), from each class's sum of centred states."""
-    identity = torch.eye(len(covariance), dtype=torch.float64)
-    shrunk = (1 - shrinkage) * covariance + shrinkage * level * identity
+    shrunk = (1 - shrinkage) * covariance + shrinkage * level * torch.eye(len(covariance), dtype=torch.float64)
     between = sums / (counts.double()[:, None] * (int(counts.sum()) - 1)).sqrt()
     value: Tensor = (1 - shrinkage) * (between * torch.linalg.solve(shrunk, between.T).T).sum()
     return value

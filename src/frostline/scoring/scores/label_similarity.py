@@ -15,8 +15,7 @@ from frostline.states.moments import ClassMoments
 def _from_moments(moments: ClassMoments) -> Tensor:
     centred = moments.centred()
     counts, count = centred.counts.double(), centred.count
-    share = counts / count
-    labels = torch.eye(len(counts), dtype=torch.float64) - share  # each class's centred row
+    labels = torch.eye(len(counts), dtype=torch.float64) - counts / count  # each class's centred row
     lengths = labels.square().sum(1)
     total = torch.einsum("lcdd->l", centred.seconds)
     cross = centred.sums.transpose(1, 2) @ labels  # X'Y of the centred states

@@ -13,8 +13,7 @@ from frostline.states.moments import ClassMoments
 def _from_moments(moments: ClassMoments) -> Tensor:
     raw = moments.moved(-moments.references)  # about the origin: the states are not centred
     squares = torch.linalg.eigvalsh(raw.seconds).clamp(min=0)
-    values = (squares.sqrt().sum(-1).square() / squares.sum(-1)).mean(-1)
-    return moments.undefined_where_constant(values)
+    return moments.undefined_where_constant((squares.sqrt().sum(-1).square() / squares.sum(-1)).mean(-1))
 
 
 @layer_score(better="low", paper="1, section 4.3 (Zhou et al.)", from_moments=_from_moments)

@@ -167,8 +167,7 @@ def _part(states: Tensor, label: Tensor, classes: int) -> tuple[Tensor, Tensor]:
     counts = torch.bincount(label, minlength=classes)
     means = _class_sums(states, label, classes) / counts[:, None]
     weights = (1 / (classes * (counts - 1).double())).sqrt()  # unbiased: the means are estimated from the same texts
-    deviations = (states - means[label]) * weights[label][:, None]
-    return means - means.mean(0), deviations
+    return means - means.mean(0), (states - means[label]) * weights[label][:, None]
 
 
 def _class_sums(values: Tensor, label: Tensor, classes: int) -> Tensor:
