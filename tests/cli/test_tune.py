@@ -172,7 +172,7 @@ def test_what_is_wrong_with_options_is_said_before_anything_is_read(weather, cap
     assert "learning rate 0" in refused(capsys, *nowhere, "--learning-rate", "0")
     assert "--output" in refused(capsys, *nowhere, "--resume")
     assert "--scores" in refused(capsys, *nowhere, "--scores", "missing")
-    assert "is no measurement" in refused(capsys, *nowhere, "--scores", weather)
+    assert "is not JSON" in refused(capsys, *nowhere, "--scores", weather)
 
 
 def test_an_output_that_cannot_be_written_is_said_before_anything_is_read(weather, tmp_path, capsys):
