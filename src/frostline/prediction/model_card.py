@@ -72,12 +72,6 @@ def write_card(tuned: Tuned, *, is_stock: bool) -> str:
     )
 
 
-def command_line() -> str:
-    """The command that is running, or that there is none."""
-    given = provenance.command()
-    return f"`{shlex.join(given)}`" if given else "from Python"
-
-
 def how_to_load(tuned: Tuned, folder: Path, *, is_stock: bool) -> str:
     """Return the line of Python that loads a saved model."""
     where = json.dumps(str(folder))
