@@ -204,31 +204,37 @@ def mse(labels: Numbers, predictions: Numbers) -> float:
     return float(mean_squared_error(labels, predictions))
 
 
-def choose_metrics(kind: Kind, train: Split, *, n_classes: int, asked: str | None = None) -> tuple[str, ...]:
-    """The metrics of a task, the deciding one first: the one asked for, or the default for its kind and balance.
+def choose_metrics(
+    kind: Kind, train: Split, *, n_classes: int, asked: str | None = None, default: tuple[str, ...] = ()
+) -> tuple[str, ...]:
+    """Return the metrics of a task: the one asked for, then the default ones for its kind and balance.
 
-    Regression: Spearman, with Pearson. Classification: accuracy, or macro-F1 (with accuracy) where the largest class
-    has more than three times the rows of the smallest. Multiple choice: accuracy.
+    Regression: Spearman, with Pearson. Classification: accuracy, or macro-F1 (with accuracy) if the largest class has
+    more than three times the rows of the smallest. Multiple choice: accuracy.
+
+    Args:
+        kind: the kind of task.
+        train: the training rows.
+        n_classes: number of classes.
+        asked: the metric that decides.
+        default: the task's own metrics, instead of those for its kind.
     """
     if asked is not None:
         check_metric(asked, kind, n_classes=n_classes)
-    if kind == "regression":
-        default: tuple[str, ...] = ("spearman", "pearson")
-    elif kind == "classification" and is_imbalanced(train):
-        default = ("macro_f1", "accuracy")
-    else:
-        default = ("accuracy",)
-    return default if asked is None else (asked, *(name for name in default if name != asked))
+    if not default and kind == "regression":
+        default = ("spearman", "pearson")
+    if not default:
+        default = ("macro_f1", "accuracy") if kind == "classification" and is_imbalanced(train) else ("accuracy",)
+    return tuple(dict.fromkeys((asked or default[0], *default)))
 
 
 def check_metric(name: str, kind: Kind, *, n_classes: int) -> None:
-    """Refuse an unknown metric, or one that says nothing about this kind of task, with those that fit."""
+    """Refuse an unknown metric, or one that does not fit this kind of task; the message lists those that fit."""
     metric = METRICS[name]
-    if kind in metric.kinds and not (metric.binary_only and n_classes != 2):
-        return
     fitting = [n for n, m in METRICS.items() if kind in m.kinds and not (m.binary_only and n_classes != 2)]
-    what = f"{kind} with {n_classes} classes" if kind in metric.kinds else kind
-    raise OptionError(f"metric {name!r} does not fit {what}; these do: {', '.join(fitting)}")
+    if name not in fitting:
+        task = f"{kind} with {n_classes} classes" if kind in metric.kinds else kind
+        raise OptionError(f"metric {name!r} does not fit {task}; these do: {', '.join(fitting)}")
 
 
 def is_imbalanced(split: Split) -> bool:
