@@ -109,7 +109,7 @@ def compute(
             layout = encoder.layout(batch)
             start = encoder.embed(batch, layout)
             passing = {0: start}
-            for number, state in enumerate(encoder.each(start, layout, 1, max(layers)), start=1):
+            for number, state in enumerate(encoder.run_each(start, layout, 1, max(layers)), start=1):
                 if number in layers:
                     passing[number] = state
             yield rows, [layout.read(passing[states.layer], states.reads) for states in wanted]
