@@ -165,7 +165,7 @@ def test_no_test_row_is_read_before_the_choice_is_made(finished):
 def test_a_finished_folder_is_refused(finished, encoder, rows):
     found, _ = finished
     before = (found.folder / "run.json").read_text()
-    with pytest.raises(OptionError, match="contains an earlier result; pass `overwrite=True`") as error:
+    with pytest.raises(OptionError, match="contains an earlier result; pass --overwrite") as error:
         frostline.run(encoder, rows, output=found.folder, recipe=RECIPE)
     assert "\n" not in str(error.value)
     assert (found.folder / "run.json").read_text() == before
@@ -366,7 +366,7 @@ def test_going_on_with_another_seed_is_refused_in_one_line(stopped, encoder, row
 
 def test_tuning_does_not_touch_a_stopped_run(stopped, encoder, rows):
     for resume in (False, True):
-        with pytest.raises(OptionError, match="contains an interrupted `frostline run`; run it again"):
+        with pytest.raises(OptionError, match="contains an interrupted `frostline run`; give the same command again"):
             frostline.tune(encoder, rows, output=stopped, resume=resume)
 
 
@@ -403,7 +403,7 @@ def test_overwriting_starts_anew(encoder, rows, tmp_path, monkeypatch, log_lines
 
 def test_a_folder_with_other_files_is_refused(encoder, rows, tmp_path):
     (tmp_path / "thesis.txt").write_text("mine")
-    with pytest.raises(OptionError, match="holds other files"):
+    with pytest.raises(OptionError, match="contains other files"):
         frostline.run(encoder, rows, output=tmp_path, recipe=RECIPE)
 
 

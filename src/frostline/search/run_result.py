@@ -81,7 +81,7 @@ class Run(Displayed):
                       for name, trial in self.race.baselines.items()]  # fmt: skip
         where = "test" if self.tests else "validation"
         return tuple(
-            given_up(chosen, entry, name, metric.said(difference, where) if difference else "")
+            given_up(chosen, entry, name, metric.describe_difference(difference, where) if difference else "")
             for entry, name, difference in others
             if entry is not chosen
         )

@@ -111,7 +111,7 @@ class Family:
         setattr(model.get_submodule(parent_path), name, nn.ModuleList(layers))
 
     def is_stock(self, model: Model, origins: Sequence[int]) -> bool:
-        """Whether the stock class gives the same outputs with these layers (by their numbers in the pretrained model)."""
+        """Whether the stock class gives the same outputs with these layers, by their pretrained numbers."""
         return True
 
     def head_reads(self, config: Config, kind: str) -> Reads:
@@ -191,14 +191,14 @@ class Family:
         self._attend_to_prefix(attention)
 
     def _attend_to_prefix(self, attention: Any) -> None:
-        """Make the stock attention module attend to its prefix, by default through transformers' attention interface."""
+        """Make the stock attention module attend to its prefix, through transformers' attention interface."""
         attention.config = with_prefix_attention(attention.config)
 
     def _added(self, layer: nn.Module) -> dict[str, Any]:
         """Return the modules that a method has attached to the layer, for running it on unpadded tokens.
 
-        An adapter after a projection runs through its hook; after a dropout, which the kernels do not call, it is listed
-        here.
+        An adapter after a projection runs through its hook; one after a dropout, which the kernels do not call, is in
+        the result.
         """
         hookless = [half for half, path in self.ends.items() if path not in self.projections.values()]
         return {

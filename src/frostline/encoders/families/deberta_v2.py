@@ -44,14 +44,14 @@ class DebertaV2(Deberta):
     def reordered(self, config: Config, numbers: Sequence[int], origins: Sequence[int]) -> Config:
         """Return the configuration for these layers, without convolution if layer 1 is not one of them."""
         new = super().reordered(config, numbers, origins)
-        if 1 not in origins and getattr(config, "conv_kernel_size", 0):
+        if 1 not in origins and getattr(config, "conv_kernel_size", 0) > 0:
             new.conv_kernel_size = 0
         return new
 
     def set_layers(self, model: Model, layers: Sequence[nn.Module]) -> None:
         """Replace the layers, and remove the convolution if the configuration has none."""
         super().set_layers(model, layers)
-        if not getattr(model.config, "conv_kernel_size", 0):
+        if getattr(model.config, "conv_kernel_size", 0) < 1:
             model.encoder.conv = None
 
     def is_stock(self, model: Model, origins: Sequence[int]) -> bool:
