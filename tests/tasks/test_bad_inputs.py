@@ -161,7 +161,7 @@ CASES: dict[str, tuple[str, str | bytes, str, dict[str, Any]]] = {
         *(
             ":2: the only example of class '0.11'; carving a split needs two or more per class: add "
             "examples, merge "
-            "the class, or (except in studies) give --validation and --test, or omit --kind if these are numbers "
+            "the class, or (except in studies) give `validation` and `test`, or omit `kind` if these are numbers "
             "to predict",
             {"kind": "classification"},
         ),
@@ -169,7 +169,7 @@ CASES: dict[str, tuple[str, str | bytes, str, dict[str, Any]]] = {
     "no line that names the columns": (
         *("a.csv", "Warm, quiet.,Cold and loud.,bad\n" * 2),
         *(
-            ": cannot tell which column is the text and which is the label; choose with --text and --label from "
+            ": cannot tell which column is the text and which is the label; choose with `text` and `label` from "
             "'Warm', 'quiet.', 'Cold and loud.', 'bad'; or is the header line missing?",
             {},
         ),
@@ -263,7 +263,7 @@ CASES: dict[str, tuple[str, str | bytes, str, dict[str, Any]]] = {
     "names that say nothing": (
         *("a.csv", "foo,bar,baz\na,b,c\n"),
         *(
-            ": cannot tell which column is the text and which is the label; choose with --text and --label from 'foo'",
+            ": cannot tell which column is the text and which is the label; choose with `text` and `label` from 'foo'",
             {},
         ),
     ),
@@ -390,7 +390,7 @@ CALLS: dict[str, tuple[Callable[[Path], object], type[UserError], str]] = {
     "a data folder for a file": (
         lambda f: load_task(str(f / "train.csv"), data_dir=f),
         OptionError,
-        "--data-dir needs a preset",
+        "`data_dir` needs a preset",
     ),
     "a data folder for the embedded data": (
         lambda f: load_task("movies", data_dir=f),
@@ -400,7 +400,7 @@ CALLS: dict[str, tuple[Callable[[Path], object], type[UserError], str]] = {
     "a revision for a file": (
         lambda f: load_task(f / "train.csv", revision="main"),
         OptionError,
-        "--revision needs a hub dataset",
+        "`revision` needs a hub dataset",
     ),
     "an unknown label in validation": (
         lambda f: load_task(f / "train.csv", validation=write(f, "v.csv", "text,label\na,yes\nb,yess\n")),

@@ -201,7 +201,7 @@ def test_going_on_with_other_settings_is_refused(folder, rows, tmp_path):
 
 def test_a_stopped_run_is_not_thrown_away_unasked(folder, rows, tmp_path):
     stopped(folder, rows, tmp_path / "out")
-    with pytest.raises(OptionError, match="contains an interrupted run; pass --resume"):
+    with pytest.raises(OptionError, match="contains an interrupted run; pass `resume=True`"):
         tune(folder, rows, plan="3,4,4", recipe=RECIPE, output=tmp_path / "out")
     with pytest.raises(OptionError, match="give one of them"):
         tune(folder, rows, plan="3,4,4", recipe=RECIPE, output=tmp_path / "out", resume=True, overwrite=True)
@@ -210,7 +210,7 @@ def test_a_stopped_run_is_not_thrown_away_unasked(folder, rows, tmp_path):
 
 def test_a_finished_run_has_nothing_to_go_on_with(folder, rows, tmp_path):
     tune(folder, rows, plan="3,4,4", recipe=RECIPE, output=tmp_path / "out")
-    with pytest.raises(OptionError, match="nothing to resume"):
+    with pytest.raises(OptionError, match="nothing to continue"):
         tune(folder, rows, plan="3,4,4", recipe=RECIPE, output=tmp_path / "out", resume=True)
 
 

@@ -108,7 +108,7 @@ def _locate(model: str | Path | None, revision: str | None) -> tuple[Path, str, 
     except OSError as error:  # a name too long for the file system, a folder without permission to read
         raise EncoderError(f"model {str(model)[:60]!r}: not a folder ({error.strerror})") from None
     if is_folder and revision is not None:
-        raise EncoderError(f"{model}: is a folder, and only hub ids have a revision; omit --revision")
+        raise EncoderError(f"{model}: is a folder, and only hub ids have a revision; omit `revision`")
     if is_folder:
         return path, str(model), None, "folder"
     if is_file:

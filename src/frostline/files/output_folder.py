@@ -45,19 +45,20 @@ def check_output(folder: Path, *, overwrite: bool, resume: bool, is_run: bool = 
     check_new(folder)
     if (folder / RUN).is_file() and not (is_run or overwrite):
         raise OptionError(
-            f"{folder}: contains an interrupted `frostline run`; give the same command again to continue it, or pass "
-            "--overwrite"
+            f"{folder}: contains an interrupted `frostline run`; run it again to continue it, or pass `overwrite=True`"
         )
     if resume and overwrite:
-        raise OptionError(f"{folder}: --resume continues and --overwrite starts over; choose one")
+        raise OptionError(f"{folder}: `resume` continues what is there and `overwrite` starts over; give one of them")
     if (folder / CHECKPOINTS).is_dir() and not (overwrite or resume):
-        raise OptionError(f"{folder}: contains an interrupted run; pass --resume to continue it, or --overwrite")
+        raise OptionError(
+            f"{folder}: contains an interrupted run; pass `resume=True` to continue it, or `overwrite=True`"
+        )
     is_finished = (folder / "frostline.json").is_file()
     if resume and is_finished and not (folder / CHECKPOINTS).is_dir():
-        raise OptionError(f"{folder}: contains a finished result, nothing to resume; pass --overwrite instead")
+        raise OptionError(f"{folder}: contains a finished result and nothing to continue; pass `overwrite=True`")
     if is_finished and not (overwrite or resume):
         raise OptionError(
-            f"{folder}: contains an earlier result; pass --overwrite to replace it, or give another folder"
+            f"{folder}: contains an earlier result; pass `overwrite=True` to replace it, or give another folder"
         )
 
 

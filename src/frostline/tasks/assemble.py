@@ -126,7 +126,7 @@ def _nothing_to_carve(parts: Parts) -> DataError:
         few = f"{rows} of {len(parts.label_names)} classes"
     return DataError(
         f"{parts.source}: {few} are too few to carve test and validation rows from; add rows, or (except in studies) "
-        "give --validation and --test"
+        "give `validation` and `test`"
     )
 
 
@@ -137,10 +137,10 @@ def _refuse_single_examples(parts: Parts) -> None:
     single = next((label for label, size in sorted(sizes.items()) if size == 1), None)
     if single is not None:
         row, name = parts.train.rows[parts.train.labels.index(single)], parts.label_names[int(single)]
-        hint = ", or omit --kind if these are numbers to predict" if "." in name and name[-1].isdigit() else ""
+        hint = ", or omit `kind` if these are numbers to predict" if "." in name and name[-1].isdigit() else ""
         raise DataError(
             f"{parts.source}:{row}: the only example of class {show(name)}; carving a split needs two or more per "
-            f"class: add examples, merge the class, or (except in studies) give --validation and --test{hint}"
+            f"class: add examples, merge the class, or (except in studies) give `validation` and `test`{hint}"
         )
 
 

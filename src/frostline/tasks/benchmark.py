@@ -74,12 +74,12 @@ class Benchmark(Preset):
         """Return the official rows, from a folder (or dataset) if one is given, else from the hub."""
         if data_dir is None:
             name, config = self.hub
-            hint = "pass --data-dir FOLDER with the official files"
+            hint = "pass `data_dir=FOLDER` with the official files"
             train, dev = _read_dict(self, load_hub(name, config=config, revision=revision, hint=hint))
             source = f"{name}:{config or 'default'}" + (f"@{revision}" if revision else "")
         elif isinstance(data_dir, str | Path):
             if revision is not None:
-                raise OptionError("--revision is for the hub, not for --data-dir")
+                raise OptionError("`revision` is for the hub, not for `data_dir`")
             folder = _find_folder(self, Path(data_dir))
             train, dev = _read_folder(self, folder)
             source = str(folder)
@@ -126,7 +126,7 @@ def _find_folder(task: Benchmark, folder: Path) -> Path:
     """Return the folder with the task's files: a sub-folder with one of its names, or the given folder itself."""
     if not folder.is_dir():
         problem = "is a file, not a folder" if folder.exists() else "no such folder"
-        raise DataError(f"{folder}: {problem}; --data-dir takes the folder with the files of {task.name}")
+        raise DataError(f"{folder}: {problem}; `data_dir` takes the folder with the files of {task.name}")
     keys = {_key(name) for name in task.folders}
     inside = sorted(entry for entry in folder.iterdir() if entry.is_dir() and _key(entry.name) in keys)
     if inside:

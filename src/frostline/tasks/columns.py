@@ -108,7 +108,7 @@ def check_columns(
 ) -> tuple[str, ...]:
     """Return the names in `choices`; refuse columns that the table does not have."""
     names = tuple(name.strip() for name in choices.split(",")) if isinstance(choices, str) else tuple(choices or ())
-    flags = {"--text": [text], "--text-pair": [text_pair], "--label": [label], "--choices": names}
+    flags = {"`text`": [text], "`text_pair`": [text_pair], "`label`": [label], "`choices`": names}
     for flag, columns in flags.items():
         for column in columns:
             if column is not None:
@@ -176,7 +176,7 @@ def _undecided(table: Table, text: str | None, label: str | None) -> DataError:
         return DataError(f"{table.name}: one column only, {show(columns[0])}, but a text and a label are needed{hint}")
     roles = [role for role, column in (("text", text), ("label", label)) if column is None]
     question = "is the " + " and which is the ".join(roles)
-    flags = " and ".join(f"--{role}" for role in roles)
+    flags = " and ".join(f"`{role}`" for role in roles)
     has_no_header = len(roles) == 2 and table.cells == "text" and any(" " in column.strip() for column in columns)
     hint = "; or is the header line missing?" if has_no_header else ""
     return DataError(

@@ -223,7 +223,7 @@ def _class_names(
             like = next(iter(first))
             raise DataError(f"{many}numbers are written with a point: {like.replace(',', '.')}, not {like}")
         raise DataError(
-            f"{many}this looks like text, not labels (choose the column with --label, or pass --kind classification)"
+            f"{many}this looks like text, not labels (choose the column with `label`, or pass `kind='classification'`)"
         )
     folded: dict[str, str] = {}
     for name, index in first.items():

@@ -81,19 +81,19 @@ def load_task(
     preset = _find_preset(data)
     if preset is None:
         if data_dir is not None:
-            raise OptionError(f"--data-dir needs a preset; {_name_of(data)} is not one{_near_preset(data)}")
+            raise OptionError(f"`data_dir` needs a preset; {_name_of(data)} is not one{_near_preset(data)}")
         tables, name = _read_tables(data, revision)
         columns = choose_columns(tables["train"], text=text, text_pair=text_pair, label=label, choices=choices)
         notes = _drop_unlabelled(tables, columns)
         for split, source in (("validation", validation), ("test", test)):
             if source is not None:
                 if split in tables:
-                    raise OptionError(f"--{split}: {_name_of(data)} already has a {split} split; give one of them")
+                    raise OptionError(f"`{split}`: {_name_of(data)} already has a {split} split; give one of them")
                 tables[split] = _read_table(source, split)
         parts = _parse_tables(name, tables, columns, kind=kind, notes=notes, may_be_one=not splits)
     else:
-        own = {"--text": text, "--text-pair": text_pair, "--label": label, "--choices": choices, "--kind": kind}
-        parts = _read_preset(preset, {**own, "--validation": validation, "--test": test}, data_dir, revision)
+        own = {"text": text, "text_pair": text_pair, "label": label, "choices": choices, "kind": kind}
+        parts = _read_preset(preset, {**own, "validation": validation, "test": test}, data_dir, revision)
     return assemble(parts, protocol=protocol, seed=seed, metric=metric, carves=splits)
 
 
@@ -115,7 +115,7 @@ def _read_preset(
     if not preset.takes_data_dir:
         for name, value in (("data_dir", data_dir), ("revision", revision)):
             if value is not None:
-                raise OptionError(f"{flag}: not with the preset {preset.name}, whose data Frostline downloads itself")
+                raise OptionError(f"`{name}`: not with the preset {preset.name}, whose data Frostline downloads itself")
     return replace(preset.read(data_dir, revision), preset=preset.name)
 
 
@@ -132,7 +132,7 @@ def _read_tables(data: Source, revision: str | None) -> tuple[dict[str, Table], 
         hint = "check the name and the network" + _near_preset(data)
         return _read_dict(data, load_hub(match[1], config=match[2], revision=revision, hint=hint)), data
     if revision is not None:
-        raise OptionError(f"--revision needs a hub dataset; {_name_of(data)} is not one")
+        raise OptionError(f"`revision` needs a hub dataset; {_name_of(data)} is not one")
     if isinstance(data, str | Path):
         if is_saved_dataset(data):
             saved = load_saved(data)
@@ -195,9 +195,9 @@ def _parse_tables(
 ) -> Parts:
     train = tables["train"]
     if kind == "multiple choice" and not columns.choices:
-        raise OptionError(f"{train.name}: multiple choice needs the columns with the choices (--choices)")
+        raise OptionError(f"{train.name}: multiple choice needs the columns with the choices (`choices`)")
     if kind is not None and kind != "multiple choice" and columns.choices:
-        raise OptionError(f"{train.name}: --choices is for multiple choice, not for {kind}")
+        raise OptionError(f"{train.name}: `choices` is for multiple choice, not for {kind}")
     for table in tables.values():
         for column in (columns.text, columns.label, *columns.choices, *([columns.pair] if columns.pair else [])):
             check_column(table, column, "the training rows")

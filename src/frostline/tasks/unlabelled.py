@@ -105,5 +105,5 @@ def _choose_columns(table: Table, text: str | None, pair: str | None, choices: s
     except DataError:
         names = list_columns(table)
         raise DataError(
-            f"{table.name}: cannot tell which column contains the text; choose it with --text from {names}"
+            f"{table.name}: cannot tell which column contains the text; choose it with `text` from {names}"
         ) from None
