@@ -137,7 +137,7 @@ MISTAKES: dict[str, tuple[Callable[[Path], list[str]], list[str]]] = {
     "unknown null": (with_flags(good, "--nulls", "chance"), ["'chance'", "shuffled, random"]),
     "unknown rows": (with_flags(good, "--rows", "dev"), ["dev", "validation"]),
     "folder to save that is a file": (lambda f: [*good(f), "--save", str(f / "good.csv")], ["is a file"]),
-    "folder to save with other files": (lambda f: [*good(f), "--save", str(f)], ["holds other files"]),
+    "folder to save with other files": (lambda f: [*good(f), "--save", str(f)], ["contains other files"]),
     "metric that does not fit": (with_flags(good, "--metric", "spearman"), ["spearman", "accuracy"]),
     "unknown device": (with_flags(good, "--device", "tpu9"), ["device 'tpu9'", "cpu"]),
     "device that computes nothing": (with_flags(good, "--device", "meta"), ["device 'meta'", "cpu"]),
@@ -157,9 +157,9 @@ MISTAKES: dict[str, tuple[Callable[[Path], list[str]], list[str]]] = {
         ["excel.csv:1", "separated by ';'"],
     ),
     "tabs in a .csv": (write("tabs.csv", "text\tlabel\none\ta\ntwo\tb\n"), ["tabs.csv:1", "separated by '\\t'"]),
-    "half a character": (
+    "lone surrogate": (
         write("half.jsonl", "".join(f'{{"text": "a \\ud83d {row}", "label": {row % 2}}}\n' for row in range(40))),
-        ["half"],
+        ["half.jsonl:1", "lone surrogate"],
     ),
     "revision of a folder": (lambda f: [*good(f), "--model", str(f), "--revision", "main"], ["--revision"]),
     "two files": (with_flags(good, "more.csv"), ["more.csv"]),

@@ -191,7 +191,7 @@ def test_what_is_wrong_with_the_folder_is_one_line_before_anything_is_read(finis
     nowhere = ("run", "missing.csv", "--output")
     assert "contains an earlier result; pass --overwrite" in refused(capsys, *nowhere, str(folder))
     (tmp_path / "thesis.txt").write_text("mine")
-    assert "holds other files" in refused(capsys, *nowhere, str(tmp_path))
+    assert "contains other files" in refused(capsys, *nowhere, str(tmp_path))
     assert "is a file" in refused(capsys, *nowhere, str(tmp_path / "thesis.txt"))
 
 

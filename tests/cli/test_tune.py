@@ -181,7 +181,7 @@ def test_an_output_that_cannot_be_written_is_said_before_anything_is_read(weathe
     assert "cannot be written" in refused(capsys, *nowhere, f"{weather}/below/a/file")
     assert "cannot be written" in refused(capsys, *nowhere, "/proc/nothing/can/be/made/here")
     (tmp_path / "thesis.txt").write_text("mine")
-    assert "holds other files" in refused(capsys, *nowhere, str(tmp_path))
+    assert "contains other files" in refused(capsys, *nowhere, str(tmp_path))
 
 
 def test_an_earlier_result_is_replaced_only_when_asked(model, weather, tuned, tmp_path, capsys):

@@ -46,7 +46,7 @@ def test_running_layers_from_stored_states_equals_the_whole(name, padded):
     layout = encoder.layout(tokens)
     with torch.inference_mode():
         raw = [encoder.embed(tokens, layout)]
-        raw += encoder.each(raw[0], layout, 1, DEPTH, padded=padded)
+        raw += encoder.run_each(raw[0], layout, 1, DEPTH, padded=padded)
         for first in range(1, DEPTH + 1):
             for last in range(first, DEPTH + 1):
                 again = encoder.run(raw[first - 1].clone(), layout, first, last, padded=padded)

@@ -148,31 +148,31 @@ def remove_tokenizer(folder):
 BROKEN = {
     "no config": (lambda f: (f / "config.json").unlink(), "has no config.json"),
     "config is not JSON": (lambda f: (f / "config.json").write_text("{"), "config.json: not valid JSON"),
-    "config is a list": (lambda f: (f / "config.json").write_text("[]"), "must hold a JSON object, not a list"),
+    "config is a list": (lambda f: (f / "config.json").write_text("[]"), "must contain a JSON object, not a list"),
     "config is binary": (lambda f: (f / "config.json").write_bytes(b"\xff\xfe\x00"), "config.json: not valid JSON"),
-    "no weights": (lambda f: (f / "model.safetensors").unlink(), "holds no safetensors, and weights are read from"),
-    "pickle only": (pickle_only, "holds only pytorch_model.bin, and weights are read from safetensors only"),
+    "no weights": (lambda f: (f / "model.safetensors").unlink(), "contains no safetensors, and weights are read from"),
+    "pickle only": (pickle_only, "contains only pytorch_model.bin, and weights are read from safetensors only"),
     "remote code": (
         lambda f: edit_config(f, auto_map={"AutoModel": "modeling_x.X"}),
-        "asks to run its own code (auto_map in config.json), which is never done",
+        "asks to run its own code (auto_map in config.json), which Frostline never does",
     ),
     "unknown architecture": (
         lambda f: edit_config(f, model_type="gpt2"),
         "architecture 'gpt2' is not supported; supported model types: albert, bert,",
     ),
     "no architecture": (lambda f: edit_config(f, model_type=None), "architecture None is not supported"),
-    "fewer layers than promised": (drop_layer, "the weights lack 16 tensors that config.json asks for, such as"),
+    "fewer layers than promised": (drop_layer, "the weights lack 16 tensors that config.json requires, such as"),
     "other width than promised": (lambda f: edit_config(f, hidden_size=16), "does not fit config.json"),
     "heads do not divide width": (lambda f: edit_config(f, num_attention_heads=5), "the model cannot be loaded"),
     "weights are cut short": (
         lambda f: (f / "model.safetensors").write_bytes((f / "model.safetensors").read_bytes()[:1000]),
-        "model.safetensors is damaged or cut off; fetch it again",
+        "model.safetensors is damaged; download it again",
     ),
     "weights are not safetensors": (
         lambda f: (f / "model.safetensors").write_bytes(b"not weights at all"),
-        "model.safetensors is damaged or cut off; fetch it again",
+        "model.safetensors is damaged; download it again",
     ),
-    "NaN in the weights": (spoil_weight, "encoder.layer.1.output.dense.weight holds NaN or infinite values"),
+    "NaN in the weights": (spoil_weight, "encoder.layer.1.output.dense.weight contains NaN or infinite values"),
     "no tokenizer": (remove_tokenizer, "has no tokenizer"),
     "broken tokenizer": (lambda f: (f / "tokenizer.json").write_text("{}"), "the tokenizer cannot be loaded"),
     "architecture is a list": (lambda f: edit_config(f, model_type=["bert"]), "architecture ['bert'] is not supported"),
@@ -180,7 +180,7 @@ BROKEN = {
     "fewer than no layers": (lambda f: edit_config(f, num_hidden_layers=-1), "num_hidden_layers is -1 in config.json"),
     "attention from the hub": (
         lambda f: edit_config(f, _attn_implementation="someone/attention-kernel"),
-        "_attn_implementation is 'someone/attention-kernel' in config.json; only eager and sdpa are run",
+        "_attn_implementation is 'someone/attention-kernel' in config.json; only eager and sdpa are supported",
     ),
     "a pointer in place of the weights": (
         lambda f: (f / "model.safetensors").write_bytes(b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n"),
@@ -188,7 +188,7 @@ BROKEN = {
     ),
     "an adapter beside the model": (
         lambda f: (f / "adapter_config.json").write_text("{}"),
-        "holds a PEFT adapter (adapter_config.json)",
+        "is a PEFT adapter (adapter_config.json)",
     ),
     "decoder": (lambda f: edit_config(f, is_decoder=True), "configured as a decoder"),
 }
@@ -242,7 +242,7 @@ def test_a_file_in_place_of_a_folder(folder):
 def test_a_hub_id_without_a_hub_says_what_to_do():
     with pytest.raises(FetchError) as caught:
         load_encoder("someone/some-encoder")
-    assert "model 'someone/some-encoder': no such folder, and it cannot be had from the hub" in str(caught.value)
+    assert "model 'someone/some-encoder': no such folder, and it cannot be downloaded from the hub" in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
@@ -291,7 +291,7 @@ def test_a_tokenizer_of_another_model_is_told(folder):
     weights["embeddings.word_embeddings.weight"] = weights["embeddings.word_embeddings.weight"][:50].clone()
     save_file(weights, folder / "model.safetensors", {"format": "pt"})
     edit_config(folder, vocab_size=50)
-    with pytest.raises(EncoderError, match=r"gives token \d+, but the model knows tokens below 50"):
+    with pytest.raises(EncoderError, match=r"returns token \d+, but the model's vocabulary has 50"):
         load_encoder(folder).tokenize(["zzz"])
 
 

@@ -16,7 +16,7 @@ def raw_states(encoder, tokens):
     layout = encoder.layout(tokens)
     with torch.inference_mode():
         states = [encoder.embed(tokens, layout)]
-        return states + list(encoder.each(states[0], layout, 1, encoder.depth))
+        return states + list(encoder.run_each(states[0], layout, 1, encoder.depth))
 
 
 def snapshot(encoder):
@@ -219,9 +219,9 @@ def test_albert_keeps_sharing_only_where_layers_stay_alike():
         (lambda encoder: truncate(encoder, 5), "layer 5: tiny bert has layers 1..4"),
         (lambda encoder: truncate(encoder, 0), "layer 0: tiny bert has layers 1..4"),
         (lambda encoder: reinitialise(encoder, [1, 9], seed=0), "layer 9: tiny bert has layers 1..4"),
-        (lambda encoder: skip(encoder, 3, 2), "layers 3..2 to skip: the first lies above the last"),
+        (lambda encoder: skip(encoder, 3, 2), "layers 3..2 to skip: the first is above the last"),
         (lambda encoder: skip(encoder, 1, 4), "no layer would be left of tiny bert"),
-        (lambda encoder: permute(encoder, [1, 2, 2, 4]), "layer order [1, 2, 2, 4]: must hold each of 1..4 once"),
+        (lambda encoder: permute(encoder, [1, 2, 2, 4]), "layer order [1, 2, 2, 4]: must contain each of 1..4 once"),
     ],
 )
 def test_impossible_surgery_is_refused_in_one_line(operate, message):

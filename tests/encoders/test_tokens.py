@@ -51,14 +51,14 @@ def test_a_long_pair_is_cut_at_its_longer_text(tokenizer):
 
 
 def test_a_limit_that_leaves_no_room_for_text_is_refused(tokenizer):
-    with pytest.raises(EncoderError, match="max length 2 leaves no room for text: 2 tokens are special ones"):
+    with pytest.raises(EncoderError, match="max length 2 leaves no room for text: 2 tokens are special; raise it"):
         tokenize(tokenizer, ["ice"], None, max_length=2)
 
 
 def test_a_text_without_any_token_is_refused():
     bare = tiny_tokenizer()
     bare.backend_tokenizer.post_processor = None
-    with pytest.raises(DataError, match=r"text 2 .* gives no token"):
+    with pytest.raises(DataError, match=r"text 2 .* has no tokens"):
         tokenize(bare, ["ice", ""], None, max_length=10)
 
 

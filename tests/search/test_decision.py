@@ -222,7 +222,7 @@ def test_the_decision_is_plain_json():
 
 def test_what_a_choice_costs_and_saves_is_one_sentence():
     entries = many_rows()
-    gap = METRICS["accuracy"].said(Difference(value=-0.25, low=-1.0, high=0.5), "test")
+    gap = METRICS["accuracy"].describe_difference(Difference(value=-0.25, low=-1.0, high=0.5), "test")
     assert given_up(entries["short"], entries["full"], "full fine-tuning", gap) == (
         "against full fine-tuning, (1, 6, 6) full: -0.2 (-1.0 to +0.5) points of test accuracy; tuning takes 30% of "
         "its arithmetic and took 1.0 s in place of 1.0 s, 1,000 parameters train in place of 90,000, a prediction "

@@ -405,7 +405,7 @@ def test_overwriting_starts_anew(encoder, rows, tmp_path, monkeypatch, log_lines
 
 def test_a_folder_with_other_files_is_refused(encoder, rows, tmp_path):
     (tmp_path / "thesis.txt").write_text("mine")
-    with pytest.raises(OptionError, match="holds other files"):
+    with pytest.raises(OptionError, match="contains other files"):
         frostline.run(encoder, rows, output=tmp_path, recipe=RECIPE)
 
 

@@ -36,7 +36,7 @@ def numbers(*last: str) -> str:
 CASES: dict[str, tuple[str, str | bytes, str, dict[str, Any]]] = {
     "an empty file": ("a.csv", "", ": empty file", {}),
     "a file of blank lines": ("a.csv", "\n\n", ": empty file", {}),
-    "a header only": ("a.csv", "text,label\n", ": a header and no rows", {}),
+    "a header only": ("a.csv", "text,label\n", ": has a header but no rows", {}),
     "empty JSON lines": ("a.jsonl", "\n", ": empty file", {}),
     "a repeated header": ("a.csv", "text,label,text\na,b,c\n", ":1: the header names 'text' more than once", {}),
     "a nameless column": ("a.csv", "text,,label\na,b,c\n", ":1: the header has no name for column 2", {}),
@@ -45,7 +45,7 @@ CASES: dict[str, tuple[str, str | bytes, str, dict[str, Any]]] = {
     "a ragged row of a TSV": ("a.tsv", "text\tlabel\na\tx\nb\n", ":3: 1 field, expected 2 as in the header", {}),
     "a quote never closed": (
         *("a.csv", rows('"open,yes', "b,no")),
-        *(":22: a quote is opened in this row and never closed; close or double it", {}),
+        *(":22: a quote opens in this row and is never closed; close it or double it", {}),
     ),
     "text after a quote": (
         *("a.csv", rows('"a "quoted" word",yes')),
@@ -73,7 +73,7 @@ CASES: dict[str, tuple[str, str | bytes, str, dict[str, Any]]] = {
     "an unknown suffix": (
         *("a.xlsx", "x"),
         *(
-            ": unknown kind of file '.xlsx'; known: .csv, .tsv, .jsonl, .ndjson, .json, .parquet, each also with .gz",
+            ": unknown file format '.xlsx'; known: .csv, .tsv, .jsonl, .ndjson, .json, .parquet, each also with .gz",
             {},
         ),
     ),
@@ -84,7 +84,7 @@ CASES: dict[str, tuple[str, str | bytes, str, dict[str, Any]]] = {
     ),
     "a JSON file that is an object": (
         *("a.json", '{"text": ["a"], "label": ["b"]}'),
-        *(": holds one JSON object; needed is a list of objects, one per row", {}),
+        *(": contains one JSON object, expected a list of objects, one per row", {}),
     ),
     "a broken JSON file": ("a.json", '[{"text": "a"},\n {"text": }]', ":2: broken JSON at character 11: Expecting", {}),
     "JSON nested without end": (
@@ -101,7 +101,7 @@ CASES: dict[str, tuple[str, str | bytes, str, dict[str, Any]]] = {
     ),
     "a nested text": (
         *("a.jsonl", lines({"text": {"en": "x"}, "label": "yes"})),
-        *(":7: column 'text': a nested object ({'en': 'x'}), not a text; move the text to a column of its own", {}),
+        *(":7: column 'text': a nested object ({'en': 'x'}), not a text; move the text to a separate column", {}),
     ),
     "a list for a text": (
         *("a.jsonl", lines({"text": ["a", "b", "c"], "label": "yes"})),
@@ -111,9 +111,9 @@ CASES: dict[str, tuple[str, str | bytes, str, dict[str, Any]]] = {
         *("a.jsonl", lines({"text": 12, "label": "yes"})),
         *(":7: column 'text': 12 is a number, not a text; is this the right column?", {}),
     ),
-    "half a surrogate pair": (
+    "lone surrogate": (
         *("a.jsonl", lines('{"text": "\\ud83d!", "label": "yes"}')),
-        *(":7: column 'text': half a surrogate pair, which is no Unicode text; mend the escape", {}),
+        *(":7: column 'text': contains a lone surrogate (invalid Unicode); fix the escape", {}),
     ),
     "an empty text": ("a.csv", rows("  ,yes"), ":22: column 'text': empty text; fill it in or remove the row", {}),
     "several empty texts": (
@@ -139,7 +139,7 @@ CASES: dict[str, tuple[str, str | bytes, str, dict[str, Any]]] = {
     ),
     "a class with one example": (
         *("a.csv", rows("rare,maybe")),
-        *(":22: the only example of class 'maybe'; a class needs two or more for a split to be carved: ", {}),
+        *(":22: the only example of class 'maybe'; carving a split needs two or more per class: ", {}),
     ),
     "too few rows to carve": (
         *("a.csv", "text,label\na,x\nb,x\nc,y\nd,y\n"),
@@ -159,9 +159,9 @@ CASES: dict[str, tuple[str, str | bytes, str, dict[str, Any]]] = {
     "fractions as classes": (
         *("a.csv", "text,label\n" + "".join(f"text {i},0.{i + 11}\n" for i in range(9))),
         *(
-            ":2: the only example of class '0.11'; a class needs two or more for a split to be carved: add "
+            ":2: the only example of class '0.11'; carving a split needs two or more per class: add "
             "examples, merge "
-            "the class, or, but for studies, give `validation` and `test`, or leave `kind` out if these are numbers "
+            "the class, or (except in studies) give `validation` and `test`, or omit `kind` if these are numbers "
             "to predict",
             {"kind": "classification"},
         ),
@@ -169,33 +169,33 @@ CASES: dict[str, tuple[str, str | bytes, str, dict[str, Any]]] = {
     "no line that names the columns": (
         *("a.csv", "Warm, quiet.,Cold and loud.,bad\n" * 2),
         *(
-            ": cannot tell which column is the text and which the label; choose with `text` and `label` from 'Warm', "
-            "'quiet.', 'Cold and loud.', 'bad'; or is the line missing that names the columns?",
+            ": cannot tell which column is the text and which is the label; choose with `text` and `label` from "
+            "'Warm', 'quiet.', 'Cold and loud.', 'bad'; or is the header line missing?",
             {},
         ),
     ),
     "a list in a file of lines": (
         *("a.jsonl", '[{"text": "a", "label": "b"}]'),
         *(
-            ':1: a JSON list, expected an object such as {"text": ..., "label": ...}; a file that is one list ends in',
+            ':1: a JSON list, expected an object such as {"text": ..., "label": ...}; if the file is one list, name it',
             {},
         ),
     ),
     "a name among numbers": (
         *("a.csv", "text,label\n" + "".join(f"s{i},{i % 2}\n" for i in range(199)) + "odd,n/a\n"),
-        *(":201: column 'label': 'n/a' is not a number, but 199 of 200 labels are numbers; mend or remove the row", {}),
+        *(":201: column 'label': 'n/a' is not a number, but 199 of 200 labels are numbers; fix or remove the row", {}),
     ),
     "a number among names": (
         *("a.csv", rows("x,1")),
-        *(":22: column 'label': '1' is a number, but 20 of 21 labels are names; mend it, or make all labels names", {}),
+        *(":22: column 'label': '1' is a number, but 20 of 21 labels are names; fix it, or make all labels names", {}),
     ),
     "a JSON number among names": (
         *("a.jsonl", lines({"text": "x", "label": 3})),
-        *(":7: column 'label': 3 is a number, but 6 of 7 labels are names; mend it, or make all labels names", {}),
+        *(":7: column 'label': 3 is a number, but 6 of 7 labels are names; fix it, or make all labels names", {}),
     ),
     "a JSON boolean among names": (
         *("a.jsonl", lines({"text": "x", "label": True})),
-        *(":7: column 'label': True is a boolean, but 6 of 7 labels are names; mend it, or make all labels names", {}),
+        *(":7: column 'label': True is a boolean, but 6 of 7 labels are names; fix it, or make all labels names", {}),
     ),
     "labels that differ in case": (
         *("a.csv", rows("x,Yes", "y,Yes")),
@@ -218,11 +218,11 @@ CASES: dict[str, tuple[str, str | bytes, str, dict[str, Any]]] = {
     ),
     "a nested label": (
         *("a.jsonl", lines({"text": "x", "label": {"a": 1}})),
-        *(":7: column 'label': {'a': 1} is not a label; needed is a string or a number", {}),
+        *(":7: column 'label': {'a': 1} is not a label; give a string or a number", {}),
     ),
     "a word in a regression column": (
         *("a.csv", numbers("high")),
-        *(":14: column 'score': 'high' is not a number, but 12 of 13 labels are numbers; mend or remove the row", {}),
+        *(":14: column 'score': 'high' is not a number, but 12 of 13 labels are numbers; fix or remove the row", {}),
     ),
     "words in a column that is to be regressed": (
         *("a.csv", GOOD),
@@ -230,7 +230,7 @@ CASES: dict[str, tuple[str, str | bytes, str, dict[str, Any]]] = {
     ),
     "an infinite number": (
         *("a.csv", numbers("inf")),
-        *(":14: column 'score': 'inf' is not a finite number; mend or remove the row", {}),
+        *(":14: column 'score': 'inf' is not a finite number; fix or remove the row", {}),
     ),
     "a number past every float": (
         *(
@@ -238,7 +238,7 @@ CASES: dict[str, tuple[str, str | bytes, str, dict[str, Any]]] = {
             "".join(json.dumps({"text": f"s{i}", "score": i / 3}) + "\n" for i in range(9))
             + '{"text": "x", "score": 1e999}\n',
         ),
-        *(":10: column 'score': inf is not a finite number; mend or remove the row", {}),
+        *(":10: column 'score': inf is not a finite number; fix or remove the row", {}),
     ),
     "a regression column with a gap": (
         *("a.csv", numbers("nan")),
@@ -263,7 +263,7 @@ CASES: dict[str, tuple[str, str | bytes, str, dict[str, Any]]] = {
     "names that say nothing": (
         *("a.csv", "foo,bar,baz\na,b,c\n"),
         *(
-            ": cannot tell which column is the text and which the label; choose with `text` and `label` from 'foo'",
+            ": cannot tell which column is the text and which is the label; choose with `text` and `label` from 'foo'",
             {},
         ),
     ),
@@ -294,7 +294,7 @@ CASES: dict[str, tuple[str, str | bytes, str, dict[str, Any]]] = {
     ),
     "one choice only": (
         *("a.jsonl", '{"question": "q", "choices": ["a"], "label": 0}\n'),
-        *(":1: column 'choices': needs two choices or more, each a text that is not empty", {}),
+        *(":1: column 'choices': needs two or more choices, each a text that is not empty", {}),
     ),
     "choices of different number": (
         *(
@@ -341,7 +341,7 @@ CALLS: dict[str, tuple[Callable[[Path], object], type[UserError], str]] = {
     "a file with no name near it": (
         lambda f: load_task(str(f / "zzz.jsonl")),
         DataError,
-        "zzz.jsonl: no such file; there are train.csv",
+        "zzz.jsonl: no such file; the folder has train.csv",
     ),
     "a folder that is not there": (
         lambda f: load_task(str(f / "no" / "a.csv")),
@@ -380,17 +380,17 @@ CALLS: dict[str, tuple[Callable[[Path], object], type[UserError], str]] = {
     "an empty data folder": (
         lambda f: load_task("sst2", data_dir=empty(f / "e")),
         DataError,
-        "nothing for glue/sst2; looked for a folder SST-2 or SST2, or train.tsv, train.jsonl, train.csv, train.parquet",
+        "nothing for glue/sst2; expected a folder SST-2 or SST2, or train.tsv, train.jsonl, train.csv, train.parquet",
     ),
     "a data folder without dev": (
         lambda f: load_task("sst2", data_dir=f),
         DataError,
-        "no dev file for glue/sst2; looked for dev.tsv",
+        "no dev file for glue/sst2; expected dev.tsv",
     ),
     "a data folder for a file": (
         lambda f: load_task(str(f / "train.csv"), data_dir=f),
         OptionError,
-        "`data_dir` goes with a preset",
+        "`data_dir` needs a preset",
     ),
     "a data folder for the embedded data": (
         lambda f: load_task("movies", data_dir=f),
@@ -400,7 +400,7 @@ CALLS: dict[str, tuple[Callable[[Path], object], type[UserError], str]] = {
     "a revision for a file": (
         lambda f: load_task(f / "train.csv", revision="main"),
         OptionError,
-        "`revision` goes with a hub dataset",
+        "`revision` needs a hub dataset",
     ),
     "an unknown label in validation": (
         lambda f: load_task(f / "train.csv", validation=write(f, "v.csv", "text,label\na,yes\nb,yess\n")),
@@ -500,5 +500,5 @@ def test_the_good_file_that_the_bad_ones_are_made_of_loads(tmp_path: Path) -> No
 def test_a_saved_dataset_that_is_damaged_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "saved").mkdir()
     write(tmp_path / "saved", "state.json", "{")
-    with pytest.raises(DataError, match="a saved dataset that cannot be loaded"):
+    with pytest.raises(DataError, match="the saved dataset cannot be loaded"):
         load_task(str(tmp_path / "saved"))

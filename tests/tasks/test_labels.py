@@ -40,7 +40,7 @@ def test_a_bar_in_a_label_is_part_of_its_name():
 def test_a_fraction_makes_it_regression_and_the_note_says_why():
     parsed = parse_labels(table(["1", "2.5", "1e1", "-.5"]), "label")
     assert (parsed.kind, parsed.labels) == ("regression", (1.0, 2.5, 10.0, -0.5))
-    assert parsed.notes == ("column 'label' is taken as numbers to predict (regression): it holds fractions",)
+    assert parsed.notes == ("column 'label' is taken as numbers to predict (regression): it contains fractions",)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_class_numbers_that_make_no_sense_are_refused(cells: list[int], problem:
 
 
 def test_named_classes_are_no_regression_target():
-    with pytest.raises(OptionError, match="holds classes, not numbers"):
+    with pytest.raises(OptionError, match="contains classes, not numbers"):
         parse_labels(table([0, 1], "typed", names=("up", "down")), "label", kind="regression")
 
 

@@ -180,8 +180,8 @@ def test_given_splits_are_left_as_they_are_and_shared_rows_counted():
     task = load_task(frame(0, 40), validation=frame(38, 10), test=frame(45, 10))
     assert [len(split) for split in task.splits.values()] == [40, 10, 10]
     assert task.train.texts == tuple(f"t{i}" for i in range(40))
-    assert "2 of 10 validation rows also occur in train; given splits are left as they are" in task.notes
-    assert "3 of 10 test rows also occur in validation; given splits are left as they are" in task.notes
+    assert "2 of 10 validation rows also occur in train; given splits are not changed" in task.notes
+    assert "3 of 10 test rows also occur in validation; given splits are not changed" in task.notes
 
 
 def test_only_the_missing_split_is_carved():
@@ -239,7 +239,7 @@ def test_a_dataset_dict_brings_its_splits_and_class_names():
     hidden = load_task(datasets.DatasetDict(train=part(0, 40), validation=part(40, 10), test=part(50, 10, secret=True)))
     assert "the test split has no labels and is left out" in hidden.notes
     assert [len(split) for split in hidden.splits.values()] == [32, 10, 8]
-    with pytest.raises(OptionError, match="has a validation split of its own"):
+    with pytest.raises(OptionError, match="already has a validation split"):
         load_task(datasets.DatasetDict(train=part(0, 40), validation=part(40, 10)), validation=frame(0, 4))
 
 

@@ -92,9 +92,9 @@ def test_every_metric_says_what_it_is_in_one_sentence(name: str):
 
 
 def test_a_difference_is_said_in_points_or_in_units_of_its_own():
-    assert METRICS["f1"].said("-0.2 (-1.0 to +0.5)", "test") == "-0.2 (-1.0 to +0.5) points of test f1"
-    assert METRICS["r2"].said(1.5) == "1.5 points of r2"
-    assert METRICS["mse"].said("+0.01", "validation") == "+0.01 of validation mse (+ is better)"
+    assert METRICS["f1"].describe_difference("-0.2 (-1.0 to +0.5)", "test") == "-0.2 (-1.0 to +0.5) points of test f1"
+    assert METRICS["r2"].describe_difference(1.5) == "1.5 points of r2"
+    assert METRICS["mse"].describe_difference("+0.01", "validation") == "+0.01 of validation mse (+ is better)"
 
 
 def test_the_default_is_accuracy_up_to_three_to_one():

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from frostline.tasks import PRESETS, Task, load_task
-from frostline.tasks.splits import contents
+from frostline.tasks.splits import row_contents
 
 # preset: rows of train and dev, labels of train and of dev in the order of the label names
 OFFICIAL: dict[str, tuple[int, int, tuple[int, ...], tuple[int, ...]]] = {
@@ -72,7 +72,7 @@ def test_validation_is_a_tenth_of_train_with_the_same_balance(name: str, folder:
 def test_no_carved_validation_row_has_a_twin_or_a_group_in_train(name: str, folder: Path):
     task = official(name, folder)
     assert task.validation is not None
-    assert not set(contents(task.train)) & set(contents(task.validation))
+    assert not set(row_contents(task.train)) & set(row_contents(task.validation))
     assert not set(task.train.groups or ()) & set(task.validation.groups or ())
 
 

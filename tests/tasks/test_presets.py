@@ -453,7 +453,7 @@ def test_a_pronoun_that_is_not_there_is_an_error_with_its_row():
         ("super_glue/multirc", {"passage": {"text": "x"}}, ":4: column 'passage': not the official nesting"),
         ("super_glue/wsc", {"target": {}}, ":4: column 'target': no 'span1_text' in it"),
         ("super_glue/boolq", {"label": None}, ":4: column 'label': no label"),
-        ("hellaswag", {"endings": ["one"]}, ":4: column 'endings': needs two choices or more"),
+        ("hellaswag", {"endings": ["one"]}, ":4: column 'endings': needs two or more choices"),
     ],
 )
 def test_a_damaged_official_row_is_named(name: str, change: dict[str, Any], problem: str, tmp_path: Path):
@@ -485,7 +485,7 @@ def test_a_hub_that_cannot_be_reached_is_one_line():
 @pytest.mark.parametrize(
     ("raised", "kind", "said"),
     [
-        (ConnectionError("Broke off\nlong explanation"), FetchError, "cannot be had from the hub (Broke off); "),
+        (ConnectionError("Broke off\nlong explanation"), FetchError, "cannot be downloaded from the hub (Broke off); "),
         (ValueError("Config name is missing.\nPick one"), DataError, "cannot be loaded (Config name is missing); "),
         (datasets.exceptions.DatasetNotFoundError("x"), FetchError, "no such dataset on the hub, or no access to it; "),
     ],

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from frostline.errors import OptionError
 from frostline.tasks import Split, sample
-from frostline.tasks.splits import contents, count_duplicates, count_twins, divide, strata_of
+from frostline.tasks.splits import count_duplicates, count_twins, divide, row_contents, strata_of
 
 
 def numbered(*labels: float, texts: list[str] | None = None, groups: list[str] | None = None) -> Split:
@@ -42,7 +42,7 @@ def test_every_row_is_in_exactly_one_part(split: Split, size: int, seed: int):
 def test_neither_groups_nor_copies_cross(split: Split, size: int, seed: int):
     rest, held = divide(split, size, seed=seed, purpose="test")
     assert not set(rest.groups or ()) & set(held.groups or ())
-    assert not set(contents(rest)) & set(contents(held))
+    assert not set(row_contents(rest)) & set(row_contents(held))
 
 
 @settings(max_examples=60, deadline=None)
@@ -61,7 +61,7 @@ def test_single_rows_keep_every_class_in_proportion_to_within_a_row(split: Split
 def test_the_same_seed_gives_the_same_parts_whatever_the_order_of_the_file(split: Split, size: int, seed: int):
     one = divide(split, size, seed=seed, purpose="test")
     assert divide(split, size, seed=seed, purpose="test") == one
-    if len(set(contents(split))) == len(split):
+    if len(set(row_contents(split))) == len(split):
         turned = divide(split.take(reversed(range(len(split)))), size, seed=seed, purpose="test")
         assert set(turned[1].texts) == set(one[1].texts)
 

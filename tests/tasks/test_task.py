@@ -57,7 +57,7 @@ def test_rows_of_other_splits_are_themselves():
         ({"rows": (1, 2, 3, 4)}, "3 texts but 4 rows"),
         ({"pairs": ("x",)}, "3 texts but 1 pairs"),
         ({"choices": (("a", "b"),) * 3}, "pairs or choices, not both"),
-        ({"pairs": None, "choices": (("a",),) * 3}, "two choices or more"),
+        ({"pairs": None, "choices": (("a",),) * 3}, "two or more choices"),
         ({"pairs": None, "choices": (("a", "b"),) * 3, "labels": (0, 1, 2)}, "a label among them"),
     ],
 )

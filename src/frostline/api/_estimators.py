@@ -16,7 +16,7 @@ from frostline.errors import DataError, OptionError
 from frostline.records import Plan, Recipe
 from frostline.tasks import Split, Task, choose_metrics
 from frostline.tasks.splits import divide
-from frostline.tasks.unlabelled import rows_of
+from frostline.tasks.unlabelled import read_list
 
 if TYPE_CHECKING:
     from frostline.encoders.encoder import Encoder
@@ -227,7 +227,7 @@ def _rows(texts: Any) -> Split:
         texts = texts.to_numpy()
     if isinstance(texts, np.ndarray) and texts.ndim == 2 and texts.shape[1] == 1:
         texts = texts[:, 0]
-    return rows_of(tuple(item) if isinstance(item, np.ndarray) else item for item in texts)
+    return read_list(tuple(item) if isinstance(item, np.ndarray) else item for item in texts)
 
 
 def _labelled(texts: Any, labels: Sequence[int] | Sequence[float]) -> Split:

@@ -1,7 +1,7 @@
 """A pretrained model as embeddings plus layers 1..L.
 
-States travel unpadded, as one (tokens, width) matrix for the texts of a batch laid end to end; `Layout` knows which
-rows are whose. State 0 is the embeddings' output and state i that of layer i.
+States are unpadded: one (tokens, width) matrix for the texts of a batch laid end to end, and a `Layout` with the
+positions of each text. State 0 is the output of the embeddings and state i the output of layer i.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from frostline.records import EncoderRef, Origin
 if TYPE_CHECKING:
     from frostline.encoders.families._family import Config, Family, Model
 
-# Rotary and relative positions reach thousands of tokens; that far only where it is asked for.
+# Rotary and relative positions reach thousands of tokens; texts are that long only on request.
 LONGEST_BY_DEFAULT = 512
 
 
@@ -57,12 +57,12 @@ class Encoder:
         Args:
             model: a base model (`BertModel`, ...), in any mode; it is put in eval mode.
             tokenizer: its tokenizer, needed only where texts come in.
-            name: how results call it.
-            revision: what identifies its weights.
-            folder: where its files are, if it came from files.
-            origin: where it comes from; a folder where there is one, and memory where not, unless given.
-            has_pretrained_pooler: whether the pooler's weights came with the checkpoint.
-            order: each layer's number in the pretrained model, where surgery has moved layers.
+            name: its name in results.
+            revision: identifier of its weights.
+            folder: the folder of its files, if it came from files.
+            origin: its origin; by default "folder" if it has a folder, else "memory".
+            has_pretrained_pooler: whether the checkpoint contains the pooler's weights.
+            order: each layer's number in the pretrained model, if surgery has moved layers.
         """
         self.family: Family = FAMILIES[model.config.model_type]
         if reason := self.family.check(model.config):
@@ -79,16 +79,16 @@ class Encoder:
         self.has_pretrained_pooler = has_pretrained_pooler and bool(parts_of(self.family, model).pooler)
         self.order = tuple(order or range(1, self.depth + 1))
 
-    # What it is ----------------------------------------------------------------------------------------------------
+    # Properties ----------------------------------------------------------------------------------------------------
 
     @property
     def config(self) -> Config:
-        """Hugging Face's configuration."""
+        """The Hugging Face configuration."""
         return self.model.config
 
     @property
     def ref(self) -> EncoderRef:
-        """How trials name it."""
+        """The reference to it in trials."""
         return EncoderRef(name=self.name, revision=self.revision)
 
     @property
@@ -103,7 +103,7 @@ class Encoder:
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """The device of the weights."""
         return cast(torch.device, next(self.model.parameters()).device)
 
     @property
@@ -113,48 +113,46 @@ class Encoder:
 
     @property
     def is_stock(self) -> bool:
-        """Whether Hugging Face's own class computes the same, so that it can be saved as a stock model."""
+        """Whether Hugging Face's own class gives the same outputs, so that it can be saved as a stock model."""
         return self.family.is_stock(self.model, self.order)
 
     @property
     def max_length(self) -> int:
-        """The most tokens a text may have."""
+        """The largest number of tokens of a text."""
         limits = [self.family.max_length(self.config), getattr(self.tokenizer, "model_max_length", None)]
         return min([int(limit) for limit in limits if isinstance(limit, int | float)] or [LONGEST_BY_DEFAULT])
 
     @property
     def default_length(self) -> int:
-        """Where texts are cut unless another length is asked for."""
+        """The number of tokens at which texts are cut by default."""
         return min(self.max_length, LONGEST_BY_DEFAULT)
 
     @property
     def is_tuned(self) -> bool:
-        """Whether the checkpoint says that it is a classifier, which was tuned on some task."""
+        """Whether the checkpoint is a classifier, which was tuned on some task."""
         return any("ForSequenceClassification" in name for name in self.config.architectures or ())
 
     def parts(self) -> Parts:
-        """The parameters of the embeddings, of each layer, of the final norm and of the pooler."""
+        """Return the parameters of the embeddings, of each layer, of the final norm and of the pooler."""
         return parts_of(self.family, self.model, self.order)
 
     def spare_tensors(self, shapes: Mapping[str, torch.Size]) -> dict[str, Tensor]:
-        """Weights in the checkpoint outside the base model that have these names and shapes, classifiers excepted."""
+        """Return the checkpoint's weights outside the base model that have these names and shapes, no classifiers."""
         if self.folder is None:
             return {}
         from safetensors import safe_open
 
-        found: dict[str, Tensor] = {}
+        tensors: dict[str, Tensor] = {}
         for path in sorted(self.folder.glob("*.safetensors")):
             with safe_open(path, framework="pt") as file:
-                for name in set(file.keys()) & set(shapes):
-                    if (
-                        not name.startswith("classifier")
-                        and torch.Size(file.get_slice(name).get_shape()) == shapes[name]
-                    ):
-                        found[name] = file.get_tensor(name)
-        return found
+                for name in file.keys() & shapes.keys():
+                    has_shape = torch.Size(file.get_slice(name).get_shape()) == shapes[name]
+                    if has_shape and not name.startswith("classifier"):
+                        tensors[name] = file.get_tensor(name)
+        return tensors
 
     def copy(self) -> Encoder:
-        """An encoder of its own with the same weights."""
+        """Return an independent encoder with the same weights."""
         new = copy.copy(self)
         new.model = copy.deepcopy(self.model)
         return new
@@ -164,7 +162,7 @@ class Encoder:
     def tokenize(
         self, texts: Sequence[str], pairs: Sequence[str] | None = None, *, max_length: int | None = None
     ) -> Tokens:
-        """The texts, or pairs of texts, as token ids, cut at max_length (512 or the model's own limit, if lower)."""
+        """Return the texts, or pairs of texts, as token ids, cut at max_length (by default 512 or less)."""
         if self.tokenizer is None:
             raise EncoderError(f"{self.name}: has no tokenizer; give one with the model")
         if max_length is not None and max_length > self.max_length:
@@ -173,8 +171,8 @@ class Encoder:
         tokens = tokenize(self.tokenizer, texts, pairs, max_length=limit)
         if int(tokens.ids.max()) >= self.config.vocab_size:
             raise EncoderError(
-                f"{self.name}: the tokenizer gives token {int(tokens.ids.max())}, but the model knows tokens below "
-                f"{self.config.vocab_size}; they do not belong together"
+                f"{self.name}: the tokenizer returns token {int(tokens.ids.max())}, but the model's vocabulary has "
+                f"{self.config.vocab_size} tokens; they do not belong together"
             )
         return tokens
 
@@ -186,36 +184,34 @@ class Encoder:
         layers: Sequence[int] | None = None,
         max_length: int | None = None,
     ) -> dict[int, list[Tensor]]:
-        """The token states of texts at chosen layers: for each layer a list with one (tokens, width) per text.
+        """Return the token states of texts at chosen layers: for each layer a list with one (tokens, width) per text.
 
         Args:
             texts: a batch of texts.
             pairs: their second texts, if they are pairs.
-            layers: which states, 0..L; all of them if not given.
-            max_length: cut texts at this many tokens.
+            layers: the layers of the states, 0..L; all of them by default.
+            max_length: number of tokens at which texts are cut.
         """
-        wanted = range(self.depth + 1) if layers is None else layers
-        for layer in wanted:
+        chosen = range(self.depth + 1) if layers is None else layers
+        for layer in chosen:
             if not 0 <= layer <= self.depth:
                 raise OptionError(f"layer {layer}: {self.name} has states 0..{self.depth}")
         tokens = self.tokenize(texts, pairs, max_length=max_length)
-        out: dict[int, list[Tensor]] = {}
+        lengths = tokens.lengths.tolist()
         with torch.inference_mode():
-            for layer, states in enumerate(self.states(tokens, self.layout(tokens))):
-                if layer in wanted:
-                    out[layer] = list(torch.split(states, tokens.lengths.tolist()))
-        return out
+            states = enumerate(self.states(tokens, self.layout(tokens)))
+            return {layer: list(torch.split(state, lengths)) for layer, state in states if layer in chosen}
 
     def layout(self, tokens: Tokens) -> Layout:
-        """Where each text's tokens lie."""
+        """Return the positions of each text's tokens."""
         return Layout(tokens.lengths, device=self.device)
 
     def embed(self, tokens: Tokens, layout: Layout) -> Tensor:
-        """State 0 of the texts: (tokens, width)."""
+        """Return state 0 of the texts: (tokens, width)."""
         ids = torch.as_tensor(tokens.ids, device=self.device)
         types = torch.as_tensor(tokens.types, device=self.device)
         if getattr(self.config, "type_vocab_size", 0) < 2:
-            types = torch.zeros_like(types)  # a tokenizer of another family may mark what this model cannot tell apart
+            types = torch.zeros_like(types)  # the tokenizer of another family may mark second texts
         positions = self.family.positions(self.config, ids, layout.starts, layout.lengths)
         return self.family.embed(self.model, ids, types, positions)
 
@@ -230,16 +226,16 @@ class Encoder:
         noise: Noise | None = None,
         reads: Reads = Reads.ALL,
     ) -> Tensor:
-        """The output of layer `last` when the given states enter layer `first`: (tokens, width) to the same.
+        """Return the output of layer `last`, given the input of layer `first`: (tokens, width) to the same shape.
 
-        The states are those of layer first - 1. With last = first - 1 nothing runs. The final norm, where a family has
-        one, is not applied (see `finish`). The options are those of `each`.
+        With last = first - 1 nothing runs. The final norm, if the family has one, is not applied (see `finish`). The
+        arguments are those of `run_each`.
         """
-        for states in self.each(states, layout, first, last, padded=padded, noise=noise, reads=reads):  # noqa: B007, B020
+        for states in self.run_each(states, layout, first, last, padded=padded, noise=noise, reads=reads):  # noqa: B007, B020
             pass
         return layout.read(states, reads)
 
-    def each(
+    def run_each(
         self,
         states: Tensor,
         layout: Layout,
@@ -250,22 +246,21 @@ class Encoder:
         noise: Noise | None = None,
         reads: Reads = Reads.ALL,
     ) -> Iterator[Tensor]:
-        """The output of each of the layers first..last in turn, as `run` does.
+        """Yield the output of each of the layers first..last in turn.
 
         Args:
-            states: (tokens, width), of layer first - 1.
-            layout: where each text's tokens lie.
+            states: (tokens, width), the output of layer first - 1.
+            layout: positions of each text's tokens.
             first: lowest layer to run, from 1.
             last: highest layer to run.
-            padded: run a padded batch through the stock layer also where the family can do without.
-            noise: the coins of a training step, for dropout.
-            reads: which tokens of the last layer's output are wanted; a single one of each text, (texts, width), where
-                computing it alone is possible.
+            padded: whether to run a padded batch through the stock layer even if the family can run unpadded tokens.
+            noise: random numbers of a training step, for dropout.
+            reads: the tokens to read from the last layer's output; if it is one token of each text, and the family can
+                compute it alone, the last output is (texts, width).
         """
         if not 1 <= first <= last + 1 <= self.depth + 1:
             raise OptionError(f"layers {first}..{last}: {self.name} has layers 1..{self.depth}")
-        numbered = zip(self.order, self.family.layers(self.model), strict=True)
-        chosen = list(numbered)[first - 1 : last]
+        chosen = list(zip(self.order, self.family.layers(self.model), strict=True))[first - 1 : last]
         if not chosen:
             return
         if self.family.can_pack and not padded:
@@ -289,20 +284,20 @@ class Encoder:
             yield layout.unpad(batch)
 
     def finish(self, states: Tensor) -> Tensor:
-        """State L as Hugging Face gives it: through the final norm, where the family has one."""
+        """Return state L as Hugging Face does: through the final norm, if the family has one."""
         norm = find(self.model, self.family.final_norm_path) if self.family.final_norm_path else None
         return states if norm is None else cast(Tensor, norm(states))
 
     def states(self, tokens: Tokens, layout: Layout, *, padded: bool = False) -> Iterator[Tensor]:
-        """States 0..L in turn, each (tokens, width): Hugging Face's `hidden_states`, unpadded."""
+        """Yield states 0..L in turn, each (tokens, width): Hugging Face's `hidden_states`, unpadded."""
         state = self.embed(tokens, layout)
         yield state
-        for number, state in enumerate(self.each(state, layout, 1, self.depth, padded=padded), start=1):  # noqa: B020
+        for number, state in enumerate(self.run_each(state, layout, 1, self.depth, padded=padded), start=1):  # noqa: B020
             yield self.finish(state) if number == self.depth else state
 
 
 def unroll(encoder: Encoder) -> Encoder:
-    """An encoder whose layers share no parameters and that computes the same; a copy in any case."""
+    """Return a copy of the encoder with the same outputs whose layers share no parameters."""
     new = encoder.copy()
     if encoder.shares_layers:
         layers: list[nn.Module] = [copy.deepcopy(layer) for layer in encoder.family.layers(new.model)]
@@ -312,7 +307,7 @@ def unroll(encoder: Encoder) -> Encoder:
 
 
 def set_config(model: Model, config: Config) -> None:
-    """Give the model, and every submodule that keeps one, the configuration, so that they cannot disagree."""
+    """Set the configuration of the model and of all its submodules that have one, so that they agree."""
     for module in model.modules():
         if hasattr(module, "config"):
             module.config = config

@@ -1,9 +1,9 @@
-"""Heads: exactly the one of the family's stock classes, and a mean-pooled linear one.
+"""Heads: the one of the family's stock classes, and a mean-pooled linear one.
 
-The family's head is not written again: the stock class (`BertForSequenceClassification`, ...) is built on the meta
-device and its base model replaced by a stand-in that hands over given states, with the base model's own pooler and
-final norm. Its forward pass is then the stock code from the states on, and its parameter names are the stock names, so
-saving a model is putting the two halves together again.
+The family's head is the stock code: the stock class (`BertForSequenceClassification`, ...) is built on the meta device
+and its base model is replaced by a module that returns given states, through the base model's own pooler and final
+norm. Its forward pass is then the stock code from the states on, and its parameter names are the stock names, so saving
+a model means joining the two halves again.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ HeadKind = Literal["classification", "regression", "multiple choice"]
 
 
 class Head(Protocol):
-    """What turns the states of a layer into logits."""
+    """A module that turns the states of a layer into logits."""
 
     kind: HeadKind
 
     @property
     def reads(self) -> Reads:
-        """The tokens whose states are all that it looks at."""
+        """The tokens whose states it reads."""
 
     def __call__(self, states: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Logits from the states of texts, (texts, tokens, ...)."""
+        """Return logits from the states of texts, (texts, tokens, ...)."""
 
 
 class GivenStates(nn.Module):
-    """Stands where the base model was: returns the states that it is given, through final norm and pooler."""
+    """The replacement of a base model: returns the states it is given, through final norm and pooler."""
 
     def __init__(self, family: Family, model: Model) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class GivenStates(nn.Module):
         self._activation = getattr(model, "pooler_activation", None)  # ALBERT's pooler is a bare linear layer
 
     def forward(self, *args: object, inputs_embeds: Tensor, **others: object) -> Any:
-        """Hugging Face's output record for the states, (texts, tokens, width)."""
+        """Return Hugging Face's output record for the states, (texts, tokens, width)."""
         from transformers.modeling_outputs import BaseModelOutputWithPooling
 
         norm = getattr(self, self._norm) if self._norm else None
@@ -74,25 +74,25 @@ class FamilyHead(nn.Module):
 
     @property
     def reads(self) -> Reads:
-        """The tokens whose states are all that the head looks at."""
+        """The tokens whose states the head reads."""
         config = self.stock.config
         return FAMILIES[config.model_type].head_reads(config, self.kind)
 
     def forward(self, states: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Logits from the states of the layer at which the head reads, before any final norm.
+        """Return logits from the states of the layer at which the head reads, before any final norm.
 
         Args:
             states: (texts, tokens, width); for multiple choice (questions, choices, tokens, width).
-            mask: true at real tokens, one axis fewer than states; None where all are real.
+            mask: true at real tokens, one axis fewer than states; None if all are real.
         """
-        given = None if mask is None else mask.to(states.dtype)
-        if given is None and not self.reads.is_single:
-            given = states.new_ones(states.shape[:-1])
-        return cast(Tensor, self.stock(input_ids=None, inputs_embeds=states, attention_mask=given).logits)
+        if mask is None and not self.reads.is_single:
+            mask = states.new_ones(states.shape[:-1])
+        weights = None if mask is None else mask.to(states.dtype)
+        return cast(Tensor, self.stock(input_ids=None, inputs_embeds=states, attention_mask=weights).logits)
 
 
 class MeanHead(nn.Module):
-    """One linear layer on the mean of all real tokens, as in paper 3; through the final norm where there is one."""
+    """One linear layer on the mean of all real tokens, as in Tamkin et al. 2020; after any final norm."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class MeanHead(nn.Module):
         self.reads = Reads.ALL
 
     def forward(self, states: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Logits from states: (..., tokens, width) to (..., outputs); a single output per choice loses its axis."""
+        """Return logits, (..., outputs), from states, (..., tokens, width); a single output per choice has no axis."""
         states = states if self.final_norm is None else self.final_norm(states)
         weights = states.new_ones(states.shape[:-1]) if mask is None else mask.to(states.dtype)
         pooled = (states * weights[..., None]).sum(-2) / weights.sum(-1, keepdim=True)
@@ -120,19 +120,19 @@ class MeanHead(nn.Module):
 
 
 def logits_of(head: Head, states: Tensor, layout: Layout) -> Tensor:
-    """The head's (texts, outputs), a single output per text for multiple choice, from states (tokens, ...).
+    """Return the head's (texts, outputs), or one output per text for multiple choice, from states (tokens, ...).
 
     Args:
-        head: one, or a stack of several with an axis of their own in states and outputs.
-        states: of the layer at which it reads, unpadded; of the tokens that it reads, at least.
-        layout: where each text's tokens lie.
+        head: one head, or a stack of several with a further axis in states and outputs.
+        states: unpadded states of the layer at which it reads, at all tokens or at those that it reads.
+        layout: positions of each text's tokens.
     """
     if head.reads.is_single:
         batch, mask = layout.read(states, head.reads)[:, None], None
     else:
         batch, mask = layout.pad(states), layout.padded.mask
     if head.kind == "multiple choice":
-        # One choice per question: each gets its number whatever the other choices are.
+        # One choice per question: the logit of a choice does not depend on the other choices.
         batch, mask = batch[:, None], None if mask is None else mask[:, None]
     return head(batch, mask)
 
@@ -140,13 +140,13 @@ def logits_of(head: Head, states: Tensor, layout: Layout) -> Tensor:
 def family_head(
     config: Config, *, labels: int, kind: HeadKind = "classification", has_weights: bool = True
 ) -> FamilyHead:
-    """A freshly initialised head of the family's stock class.
+    """Return a freshly initialised head of the family's stock class.
 
     Args:
         config: the encoder's configuration.
-        labels: number of classes; 1 for regression. Multiple choice has one logit per choice whatever is given.
-        kind: of task.
-        has_weights: False leaves it with shapes alone, to be counted.
+        labels: number of classes; 1 for regression. Multiple choice always has one logit per choice.
+        kind: kind of task.
+        has_weights: whether to initialise weights; False leaves shapes only, to be counted.
     """
     import transformers
 
@@ -157,68 +157,59 @@ def family_head(
     new.num_labels = labels
     if kind == "regression":
         new.problem_type = "regression"
-    auto = (
-        transformers.AutoModelForMultipleChoice
-        if kind == "multiple choice"
-        else transformers.AutoModelForSequenceClassification
-    )
+    auto = f"AutoModelFor{'MultipleChoice' if kind == 'multiple choice' else 'SequenceClassification'}"
     with torch.device("meta"):
-        stock = auto.from_config(new)
+        stock = getattr(transformers, auto).from_config(new)
     setattr(stock, stock.base_model_prefix, GivenStates(family, stock.base_model))
     if has_weights:
         stock.to_empty(device="cpu")
-        _initialise(stock)
+        # The stock class's own rule, children before parents: a parent may overrule its children.
+        stock.apply(lambda module: None if isinstance(module, GivenStates) else stock._init_weights(module))
     return FamilyHead(stock, kind)
-
-
-def _initialise(stock: Model) -> None:
-    """Fresh weights by the stock class's own rule: parts before wholes, since a whole may overrule its parts."""
-    stock.apply(lambda module: None if isinstance(module, GivenStates) else stock._init_weights(module))
 
 
 def make_head(
     encoder: Encoder, *, labels: int, kind: HeadKind = "classification", layer: int | None = None, seed: int = 0
 ) -> FamilyHead:
-    """The family's head for reading at a layer: its pooler pretrained at the last layer, fresh below it.
+    """Return the family's head for reading at a layer: its pooler is pretrained at the last layer, fresh below it.
 
-    What counts as pooler is all of the stock head but the classifier proper, where the checkpoint has weights for it
-    (ModernBERT's dense layer, for one). The final norm is always the pretrained one: a head below the last layer reads
-    through it.
+    The pooler is all of the stock head except the classifier itself, if the checkpoint has weights for it (such as
+    ModernBERT's dense layer). The final norm is always the pretrained one: a head below the last layer reads through
+    it.
 
     Args:
         encoder: the encoder whose states it will read.
         labels: number of classes; 1 for regression.
-        kind: of task.
-        layer: where it reads; the last one if not given.
-        seed: of the fresh weights.
+        kind: kind of task.
+        layer: the layer it reads; by default the last one.
+        seed: random seed of the fresh weights.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         head = family_head(encoder.config, labels=labels, kind=kind)
-    at_top = layer is None or layer == encoder.depth
     prefix = head.stock.base_model_prefix
     parts = encoder.parts()
-    known: dict[str, Tensor] = {f"{prefix}.{name}": value for name, value in parts.final_norm.items()}
+    pretrained: dict[str, Tensor] = {f"{prefix}.{name}": value for name, value in parts.final_norm.items()}
     own = head.stock.state_dict()
-    if at_top:
-        known |= encoder.spare_tensors({name: value.shape for name, value in own.items()})
+    if layer is None or layer == encoder.depth:
+        pretrained |= encoder.spare_tensors({name: value.shape for name, value in own.items()})
         if encoder.has_pretrained_pooler:
-            known |= {f"{prefix}.{name}": value for name, value in parts.pooler.items()}
+            pretrained |= {f"{prefix}.{name}": value for name, value in parts.pooler.items()}
     with torch.no_grad():
-        for name, value in known.items():
-            if name in own and not value.is_meta:  # a weightless encoder is there to be counted
+        for name, value in pretrained.items():
+            if name in own and not value.is_meta:  # an encoder without weights is only counted
                 own[name].copy_(value)
     return head
 
 
 def make_mean_head(encoder: Encoder, *, labels: int, kind: HeadKind = "classification", seed: int = 0) -> MeanHead:
-    """A fresh mean-pooled linear head for the encoder's states, with the dropout that its family gives a classifier.
+    """Return a fresh mean-pooled linear head for the encoder's states, with the dropout of its family's classifier.
 
     Args:
         encoder: the encoder whose states it will read.
         labels: number of classes; 1 for regression and multiple choice.
-        kind: of task.
-        seed: of the fresh weights.
+        kind: kind of task.
+        seed: random seed of the fresh weights.
     """
     family = encoder.family
     rates = [rate for key in family.head_dropout_keys if (rate := getattr(encoder.config, key, None)) is not None]

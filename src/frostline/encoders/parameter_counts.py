@@ -1,6 +1,6 @@
-"""How many parameters an encoder, its head and a plan have, from the configuration alone.
+"""Numbers of parameters of an encoder, its head and a plan, from the configuration alone.
 
-Modules are made on the meta device, which allocates nothing.
+Modules are built on the meta device, which allocates no memory.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ParameterCounts:
-    """How many parameters each part has."""
+    """Numbers of parameters by part."""
 
     embeddings: int
-    layers: tuple[int, ...]  # what layers share (ALBERT) is counted once, at the lowest layer that uses it
+    layers: tuple[int, ...]  # shared parameters (ALBERT) are counted once, at the lowest layer that uses them
     unrolled: tuple[int, ...]  # the same with a copy for every layer
     head: int
 
@@ -35,27 +35,27 @@ class ParameterCounts:
         return self.embeddings + sum(self.layers) + self.head
 
     def kept(self, plan: Plan) -> int:
-        """Parameters that are left when everything above the plan's head is dropped."""
+        """Return the number of parameters at and below the layer of the plan's head."""
         return self.embeddings + sum(self._of(plan)[: plan.head]) + self.head
 
     def trainable(self, plan: Plan) -> int:
-        """Parameters that the plan trains, all weights of its layers and the head included."""
+        """Return the number of parameters that the plan trains, with all weights of its layers and the head."""
         chosen = sum(self._of(plan)[number - 1] for number in plan.layers)
         return chosen + self.head + (self.embeddings if plan.embeddings else 0)
 
     def _of(self, plan: Plan) -> tuple[int, ...]:
-        """Each layer's count: layers that share parameters get their own where the plan tunes some and not others."""
+        """Return each layer's count; layers that share parameters get copies if the plan tunes only some of them."""
         if plan.head > len(self.layers):
             raise OptionError(f"plan {plan}: the encoder has layers 1..{len(self.layers)}")
         return self.unrolled if 0 < len(plan.layers) < plan.head else self.layers
 
 
 def count_parameters(config: Config, *, labels: int | None = None) -> ParameterCounts:
-    """Parameter counts of an encoder and its head.
+    """Return the parameter counts of an encoder and its head.
 
     Args:
         config: a Hugging Face configuration of a supported family.
-        labels: outputs of the family's classification head; None counts the bare model with its pooler, as the
+        labels: number of outputs of the family's classification head; None counts the bare model with its pooler, as
             tables in papers do.
 
     Example:
@@ -68,12 +68,9 @@ def count_parameters(config: Config, *, labels: int | None = None) -> ParameterC
     family = FAMILIES[config.model_type]
     with torch.device("meta"):
         parts = parts_of(family, AutoModel.from_config(config))
-        if labels is None:
-            head = _size(parts.final_norm) + _size(parts.pooler)
-        else:
-            head = sum(
-                parameter.numel() for parameter in family_head(config, labels=labels, has_weights=False).parameters()
-            )
+        head = {**parts.final_norm, **parts.pooler}
+        if labels is not None:
+            head = dict(family_head(config, labels=labels, has_weights=False).named_parameters())
     seen: set[int] = set()
     layers = []
     for named in parts.layers:
@@ -84,7 +81,7 @@ def count_parameters(config: Config, *, labels: int | None = None) -> ParameterC
         embeddings=_size(parts.embeddings),
         layers=tuple(layers),
         unrolled=tuple(_size(named) for named in parts.layers),
-        head=head,
+        head=_size(head),
     )
 
 

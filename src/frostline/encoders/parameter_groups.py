@@ -1,10 +1,11 @@
-"""Which parameters belong to the embeddings, to each layer, to the final norm and to the pooler."""
+"""The parameters of the embeddings, of each layer, of the final norm and of the pooler."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import reduce
+from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
@@ -25,12 +26,12 @@ class Parts:
 
 
 def parts_of(family: Family, model: Model, order: Sequence[int] | None = None) -> Parts:
-    """The base model's parameters by part.
+    """Return the base model's parameters by part.
 
     Args:
         family: the model's family.
         model: the base model.
-        order: each layer's number in the pretrained model, where surgery has moved layers.
+        order: each layer's number in the pretrained model, if surgery has moved layers.
     """
     names = {id(parameter): name for name, parameter in model.named_parameters(remove_duplicate=False)}
 
@@ -53,11 +54,7 @@ def parts_of(family: Family, model: Model, order: Sequence[int] | None = None) -
 
 
 def find(model: nn.Module, path: str) -> nn.Module | None:
-    """The submodule at the path, or None where this configuration has none."""
-    found = model
-    for name in path.split("."):
-        child = getattr(found, name, None)
-        if not isinstance(child, nn.Module):
-            return None
-        found = child
-    return found
+    """Return the submodule at the path, or None if this configuration has none."""
+    start: Any = model
+    module = reduce(lambda parent, name: getattr(parent, name, None), path.split("."), start)
+    return module if isinstance(module, nn.Module) else None

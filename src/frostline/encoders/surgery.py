@@ -1,7 +1,7 @@
 """Changes to the pretrained layers before any tuning: re-initialise, permute, skip, truncate.
 
-Each returns a new encoder and leaves the given one as it was. Embeddings, with all that several layers share, are never
-touched.
+Each function returns a new encoder and does not change the given one. Embeddings, including all parameters that several
+layers share, never change.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from frostline.errors import OptionError
 
 _DEVIATION = 0.02
 _CUT = 0.04
-# Paper 3's script took the ends of the cut for numbers of deviations: what is left of the normal is nearly even and has
-# a deviation of 0.00046. It also left biases as pretrained.
+# The script of Tamkin et al. 2020 took the bounds for numbers of standard deviations: the truncated normal is nearly
+# uniform, with a standard deviation of 0.00046. It also kept the pretrained biases.
 _RELEASED_CUT = _CUT * _DEVIATION
 
 
 def operate(encoder: Encoder, surgery: Mapping[str, Any], *, seed: int) -> Encoder:
-    """The encoder after a surgery that is written as plain JSON values; itself where there is none.
+    """Return the encoder after a surgery that is written as plain JSON values; the same one if the surgery is empty.
 
     Args:
-        encoder: left as it is.
+        encoder: the encoder; not changed.
         surgery: {"reinitialise": [layers], "keep_norms": false, "as_released": false} or {"order": [layers]}.
-        seed: of new weights.
+        seed: random seed of new weights.
     """
     known = {"reinitialise", "keep_norms", "as_released", "order"}
     if unknown := sorted(surgery.keys() - known):
@@ -44,17 +44,18 @@ def operate(encoder: Encoder, surgery: Mapping[str, Any], *, seed: int) -> Encod
 def reinitialise(
     encoder: Encoder, layers: Collection[int], *, seed: int, keep_norms: bool = False, as_released: bool = False
 ) -> Encoder:
-    """An encoder whose chosen layers start from random weights, as in paper 3.
+    """Return an encoder whose chosen layers have random weights, as in Tamkin et al. 2020.
 
-    Weights and biases come from a normal of deviation 0.02 cut at two deviations; norms get weight 1 and bias 0.
+    Weights and biases come from a normal distribution with standard deviation 0.02, truncated at two deviations; norms
+    get weight 1 and bias 0.
 
     Args:
-        encoder: left as it is.
-        layers: numbers from 1.
-        seed: each layer draws from its own stream, so that the same layer gets the same weights in every selection.
-        keep_norms: leave the norms of the chosen layers as pretrained.
-        as_released: as the paper's script did and not as its text says: the normal cut at 0.0008, which leaves a
-            deviation of 0.00046, biases kept.
+        encoder: the encoder; not changed.
+        layers: layer numbers, from 1.
+        seed: random seed; each layer has its own stream, so a layer gets the same weights in every selection.
+        keep_norms: whether to keep the pretrained norms of the chosen layers.
+        as_released: whether to follow the paper's script instead of its text: the normal truncated at 0.0008, which
+            has a standard deviation of 0.00046, and biases kept.
     """
     _check_layers(encoder, layers)
     new = unroll(encoder)
@@ -72,29 +73,29 @@ def reinitialise(
 
 
 def permute(encoder: Encoder, order: Sequence[int]) -> Encoder:
-    """An encoder whose layers come in another order: order[0] is the number of the layer that becomes the lowest."""
+    """Return an encoder with its layers in another order; order[0] is the number of the new lowest layer."""
     if sorted(order) != list(range(1, encoder.depth + 1)):
-        raise OptionError(f"layer order {list(order)}: must hold each of 1..{encoder.depth} once")
+        raise OptionError(f"layer order {list(order)}: must contain each of 1..{encoder.depth} once")
     return _select(encoder, order)
 
 
 def skip(encoder: Encoder, first: int, last: int) -> Encoder:
-    """An encoder without the layers first..last: the layer below them feeds the one above."""
+    """Return an encoder without the layers first..last: the layer below them feeds the one above."""
     _check_layers(encoder, [first, last])
     if first > last:
-        raise OptionError(f"layers {first}..{last} to skip: the first lies above the last")
+        raise OptionError(f"layers {first}..{last} to skip: the first is above the last")
     kept = [number for number in range(1, encoder.depth + 1) if not first <= number <= last]
     return _select(encoder, kept)
 
 
 def truncate(encoder: Encoder, layer: int) -> Encoder:
-    """An encoder that ends at the layer."""
+    """Return an encoder that ends at the layer."""
     _check_layers(encoder, [layer])
     return _select(encoder, range(1, layer + 1))
 
 
 def _select(encoder: Encoder, numbers: Sequence[int]) -> Encoder:
-    """The encoder with these of its layers, in this order."""
+    """Return the encoder with these of its layers, in this order."""
     if not numbers:
         raise OptionError(f"no layer would be left of {encoder.name}")
     family = encoder.family
@@ -108,7 +109,7 @@ def _select(encoder: Encoder, numbers: Sequence[int]) -> Encoder:
     new.revision = f"{encoder.revision}+layers{list(numbers)}"
     new.is_changed = True
     if numbers[-1] != encoder.depth:
-        # A pretrained pooler, and what else the checkpoint has of a head, belongs to the layer that it was trained on.
+        # A pretrained pooler, like any pretrained part of a head, belongs to the layer on which it was trained.
         new.has_pretrained_pooler, new.folder = False, None
     return new
 
@@ -119,18 +120,12 @@ def _check_layers(encoder: Encoder, layers: Collection[int]) -> None:
         raise OptionError(f"layer {wrong[0]}: {encoder.name} has layers 1..{encoder.depth}")
 
 
-def _is_norm(module: nn.Module) -> bool:
-    return "norm" in type(module).__name__.lower()
-
-
 def _reinitialise(layer: nn.Module, source: torch.Generator, *, keep_norms: bool, as_released: bool) -> None:
     cut = _RELEASED_CUT if as_released else _CUT
     for module in layer.modules():
-        if _is_norm(module):
-            if not keep_norms:
-                for name, parameter in module.named_parameters(recurse=False):
-                    nn.init.constant_(parameter, 1.0 if name == "weight" else 0.0)
-            continue
+        is_norm = "norm" in type(module).__name__.lower()
         for name, parameter in module.named_parameters(recurse=False):
-            if not (as_released and name == "bias"):
+            if is_norm and not keep_norms:
+                nn.init.constant_(parameter, 1.0 if name == "weight" else 0.0)
+            elif not is_norm and not (as_released and name == "bias"):
                 nn.init.trunc_normal_(parameter, std=_DEVIATION, a=-cut, b=cut, generator=source)

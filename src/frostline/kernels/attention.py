@@ -1,8 +1,8 @@
 """Self-attention on unpadded tokens, in groups of texts of similar length.
 
-Three ways, equal up to rounding. With gradients on a CPU, a backward pass written by hand, which costs far less than
-what autograd makes of the same steps. Where only one token of each text asks, the projections of keys and values
-move to the asking side, so that no token's key or value is ever formed. Everywhere else, torch's own fused attention.
+There are three implementations, equal up to rounding. With gradients on a CPU: a hand-written backward pass, which is
+far cheaper than autograd's for the same steps. With a query at one token of each text only: the projections of keys and
+values are applied to the query side, so that keys and values are never computed. Otherwise: torch's fused attention.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ Bias = Callable[[int], Tensor | None]
 def attend(
     parts: LayerParts, states: Tensor, layout: Layout, *, bias: Bias, dropout: float, noise: Noise | None
 ) -> Tensor:
-    """What attention gathers for each token, before the output projection: (tokens, width).
+    """Return the output of attention at each token, before the output projection: (tokens, width).
 
     Args:
-        parts: the layer's pieces.
+        parts: modules of the layer.
         states: (tokens, width).
-        layout: where each text's tokens lie.
-        bias: the family's position bias for a given length.
-        dropout: of attention's weights; 0 where there is no training.
-        noise: the training step's coins for it.
+        layout: positions of each text's tokens.
+        bias: function from a length to the family's position bias.
+        dropout: dropout probability of attention weights; 0 outside training.
+        noise: random numbers of the training step.
     """
     query, key, value = (part(states) for part in (parts.query, parts.key, parts.value))
     biases = [bias(group.index.shape[1]) for group in layout.groups]
-    is_simple = parts.prefix is None and not any(one is not None and one.requires_grad for one in biases)
+    is_simple = parts.prefix is None and not any(b is not None and b.requires_grad for b in biases)
     if query.requires_grad and is_simple and query.device.type == "cpu" and query.dtype == torch.float32:
         return cast(
             Tensor,
@@ -63,26 +63,26 @@ def attend_at(
     dropout: float,
     noise: Noise | None,
 ) -> Tensor:
-    """The same for one token of each text, the first or the last: (texts, width)."""
+    """Return the output of attention at one token of each text, the first or the last: (texts, width)."""
     query = parts.query(layout.read(states, reads)).unflatten(-1, (parts.heads, -1))  # (texts, heads, size)
     is_plain = type(parts.key) is nn.Linear and type(parts.value) is nn.Linear and parts.prefix is None
-    formed = [] if is_plain else [parts.key(states), parts.value(states)]
+    projected = [] if is_plain else [parts.key(states), parts.value(states)]
     pieces = []
     for group in layout.groups:
-        asking = query.index_select(0, group.texts)
+        group_query = query.index_select(0, group.texts)
         rows = _bias_of(bias(group.index.shape[1]), group, reads)
         if is_plain:
-            gathered = _absorbed(parts, asking, group.pad(states), group, rows, dropout, noise)
+            gathered = _absorbed(parts, group_query, group.pad(states), group, rows, dropout, noise)
         else:
-            key, value = (_heads(group.pad(side), parts.heads) for side in formed)
-            gathered = _fused(group, asking[:, :, None], key, value, rows, parts.prefix, dropout)[:, :, 0]
+            key, value = (_heads(group.pad(side), parts.heads) for side in projected)
+            gathered = _fused(group, group_query[:, :, None], key, value, rows, parts.prefix, dropout)[:, :, 0]
         pieces.append(gathered)
     order = torch.argsort(torch.cat([group.texts for group in layout.groups]))
     return torch.cat(pieces)[order].flatten(1)
 
 
 def _bias_of(position_bias: Tensor | None, group: Group, reads: Reads) -> Tensor | None:
-    """(texts or 1, heads, 1, longest): the position bias of the token that asks, from (heads, longest, longest)."""
+    """Return the position bias of the query token, (texts or 1, heads, 1, longest), from (heads, longest, longest)."""
     if position_bias is None or reads is Reads.FIRST:
         return None if position_bias is None else position_bias[None, :, :1]
     return position_bias[:, group.mask.sum(1) - 1].transpose(0, 1)[:, :, None]
@@ -90,8 +90,7 @@ def _bias_of(position_bias: Tensor | None, group: Group, reads: Reads) -> Tensor
 
 def _heads(padded: Tensor, heads: int) -> Tensor:
     """(texts, heads, longest, size) from (texts, longest, width)."""
-    texts, longest, width = padded.shape
-    return padded.view(texts, longest, heads, width // heads).transpose(1, 2)
+    return padded.view(*padded.shape[:2], heads, -1).transpose(1, 2)
 
 
 def _fused(
@@ -103,27 +102,26 @@ def _fused(
     prefix: nn.Module | None,
     dropout: float,
 ) -> Tensor:
-    """torch's own attention; a prefix is visible from everywhere and takes no position bias."""
+    """Return the output of torch's fused attention; a prefix is visible to all tokens and has no position bias."""
     mask = _mask(group, position_bias)
     if prefix is not None:
-        more_keys, more_values = prefix()  # each (count, width)
-        count = more_keys.shape[0]
+        prefixes = prefix()  # keys and values, each (count, width)
         key, value = (
             torch.cat([_heads(more.expand(len(side), -1, -1), side.shape[1]), side], dim=2)
-            for more, side in ((more_keys, key), (more_values, value))
+            for more, side in zip(prefixes, (key, value), strict=True)
         )
         if mask is not None:
-            mask = F.pad(mask, (count, 0), value=True if mask.dtype == torch.bool else 0.0)
+            mask = F.pad(mask, (len(prefixes[0]), 0), value=True if mask.dtype == torch.bool else 0.0)
     return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)
 
 
 def _mask(group: Group, position_bias: Tensor | None) -> Tensor | None:
-    """What attention takes as its mask: true at real tokens, or the position bias with padding at the lowest number."""
+    """Return torch's attention mask: true at real tokens, or the position bias with the lowest number at padding."""
     mask = group.mask[:, None, None, :]
-    if position_bias is None:
-        return None if group.is_full else mask
     if group.is_full:
         return position_bias
+    if position_bias is None:
+        return mask
     return position_bias.masked_fill(~mask, torch.finfo(position_bias.dtype).min)
 
 
@@ -136,10 +134,10 @@ def _absorbed(
     dropout: float,
     noise: Noise | None,
 ) -> Tensor:
-    """What one query per text gathers: (texts, heads, size), from states (texts, longest, width).
+    """Return the output of attention for one query per text, (texts, heads, size), from (texts, longest, width).
 
-    q'(Wx + b) = (W'q)'x + q'b, and sum p (Wx + b) = W sum p x + b sum p: two small products per text in place of two
-    for each token.
+    q'(Wx + b) = (W'q)'x + q'b, and sum p (Wx + b) = W sum p x + b sum p: two small products per text instead of two per
+    token.
     """
     _, heads, size = asking.shape
     key, value = (cast(Tensor, part.weight).view(heads, size, -1) for part in (parts.key, parts.value))
@@ -147,7 +145,7 @@ def _absorbed(
     moved = torch.bmm(asking.transpose(0, 1), key).transpose(0, 1)  # (texts, heads, width)
     scores = torch.bmm(moved, states.transpose(1, 2))
     if key_bias is not None:
-        # The same for all tokens of a text, so that it changes nothing; but then its gradient would be None.
+        # Equal at all tokens of a text, so it does not change the output; without it, its gradient would be None.
         scores = scores + (asking * key_bias.view(heads, size)).sum(-1, keepdim=True)
     scores = scores * size**-0.5
     if position_bias is not None:
@@ -163,7 +161,7 @@ def _absorbed(
 
 
 class _GroupedAttention(torch.autograd.Function):
-    """Attention with a backward pass by hand: each group is padded once, and nothing is added up twice."""
+    """Attention with a hand-written backward pass: each group is padded once, and no sum is computed twice."""
 
     @staticmethod
     def forward(
@@ -190,7 +188,7 @@ class _GroupedAttention(torch.autograd.Function):
             if not group.is_full:
                 by_text.masked_fill_(~group.mask[:, None, None, :], torch.finfo(scores.dtype).min)
             weights = torch.softmax(scores, -1)
-            keep = _coins(weights, dropout, noise)
+            keep = _draw_mask(weights, dropout, noise)
             used = weights if keep is None else weights * keep
             group.scatter(_joined(torch.bmm(used, v), texts, heads), out)
             saved += [q, k, v, weights, used, keep]
@@ -200,13 +198,12 @@ class _GroupedAttention(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *above: Any) -> Any:
-        (given,) = above
-        out = [torch.empty_like(given) for _ in range(3)]
-        saved = ctx.saved_tensors
-        for place, group in enumerate(ctx.groups):
-            q, k, v, weights, used, keep = saved[6 * place : 6 * place + 6]
+        (gradient,) = above
+        out = [torch.empty_like(gradient) for _ in range(3)]
+        for number, group in enumerate(ctx.groups):
+            q, k, v, weights, used, keep = ctx.saved_tensors[6 * number : 6 * number + 6]
             texts = group.index.shape[0]
-            padded = group.gather(given)
+            padded = group.gather(gradient)
             if not group.is_full:
                 padded = padded.masked_fill_(~group.mask[..., None], 0.0)
             up = _flat_heads(padded, ctx.heads)
@@ -231,8 +228,8 @@ def _joined(by_head: Tensor, texts: int, heads: int) -> Tensor:
     return by_head.view(texts, heads, longest, size).transpose(1, 2).flatten(2)
 
 
-def _coins(weights: Tensor, dropout: float, noise: Noise | None) -> Tensor | None:
-    """What to multiply attention's weights by, or None without dropout."""
+def _draw_mask(weights: Tensor, dropout: float, noise: Noise | None) -> Tensor | None:
+    """Return the dropout mask of attention weights, scaled to keep their mean, or None without dropout."""
     if not dropout:
         return None
     if noise is not None:

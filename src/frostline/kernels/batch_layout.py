@@ -1,8 +1,8 @@
-"""How the tokens of a batch lie: end to end, padded, or in a few groups of similar length for attention.
+"""The layout of a batch's tokens: end to end, padded, or in a few groups of similar length for attention.
 
-Everything but attention works on single tokens, so a batch is one (tokens, width) matrix without padding. Attention
-needs the tokens of a text side by side: texts are put in a few groups of similar length, and only inside a group is
-there any padding. The order of texts stays the caller's.
+Everything except attention works on single tokens, so a batch is one (tokens, width) matrix without padding. Attention
+needs the tokens of a text side by side: texts are divided into a few groups of similar length, and only groups are
+padded. The order of texts does not change.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from torch import Tensor
 
 Ints = npt.NDArray[np.int64]
 
-# A group costs a fixed overhead and saves padding; below this share of padding, splitting it further does not pay.
+# A group costs a fixed overhead and saves padding; below this share of padding, splitting further is not worth it.
 _ACCEPTED_PADDING = 0.10
 _MOST_GROUPS = 6
 
@@ -34,38 +34,38 @@ class Reads(Enum):
 
     @property
     def is_single(self) -> bool:
-        """Whether it is one token of each text."""
+        """Whether one token of each text is read."""
         return self is not Reads.ALL
 
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """Texts of similar length: where their tokens are, and how to put attention's output back."""
+    """Texts of similar length: the positions of their tokens in the batch and in the padded group."""
 
-    index: Tensor  # (texts, longest): the place of each token in the batch; padding points at the text's first token
+    index: Tensor  # (texts, longest): position of each token in the batch; padding points at the text's first token
     mask: Tensor  # (texts, longest): true at real tokens
     is_full: bool  # no padding at all
-    texts: Tensor  # (texts,): their places among the batch's texts
-    places: Tensor  # (real tokens,): the place of each in the batch
-    real: Tensor  # (real tokens,): the place of each in the padded group, counted text by text
+    texts: Tensor  # (texts,): positions among the batch's texts
+    places: Tensor  # (real tokens,): position of each in the batch
+    real: Tensor  # (real tokens,): position of each in the padded group, counted text by text
 
     def pad(self, states: Tensor) -> Tensor:
-        """(texts, longest, ...) from the batch's (tokens, ...); padding repeats the text's first token."""
+        """Return (texts, longest, ...) from the batch's (tokens, ...); padding repeats the text's first token."""
         padded: Tensor = _Pad.apply(states, self)  # type: ignore[no-untyped-call]
         return padded
 
     def gather(self, states: Tensor) -> Tensor:
-        """The same without a backward pass of its own."""
+        """Pad as `pad` does, with autograd's backward pass."""
         return states.index_select(0, self.index.flatten()).view(*self.index.shape, *states.shape[1:])
 
     def scatter(self, padded: Tensor, into: Tensor) -> None:
-        """Write a padded group's real tokens to their places in the batch."""
+        """Write a padded group's real tokens to their positions in the batch."""
         flat = padded.reshape(self.mask.numel(), *padded.shape[2:])
         into.index_copy_(0, self.places, flat if self.is_full else flat.index_select(0, self.real))
 
 
 class _Pad(torch.autograd.Function):
-    """Padding whose backward pass only looks at real tokens: what reads padding has to ignore it anyway."""
+    """Padding whose backward pass reads real tokens only: the output at padding must be ignored anyway."""
 
     @staticmethod
     def forward(ctx: Any, states: Tensor, group: Group) -> Tensor:
@@ -80,7 +80,7 @@ class _Pad(torch.autograd.Function):
 
 
 class Layout:
-    """Where the tokens of each text of a batch lie."""
+    """The positions of the tokens of each text of a batch."""
 
     def __init__(self, lengths: Ints, *, device: torch.device | None = None) -> None:
         """Lay out texts of these lengths end to end."""
@@ -95,48 +95,45 @@ class Layout:
 
     @cached_property
     def padded(self) -> Group:
-        """All texts as one group: the ordinary padded batch."""
+        """All texts as one group: an ordinary padded batch."""
         return self._group(np.arange(len(self)))
 
     @cached_property
     def groups(self) -> list[Group]:
         """The texts in a few groups of similar length."""
         order = np.argsort(-self._lengths, kind="stable")
-        cuts = _cut(self._lengths[order])
-        return [self._group(order[start:stop]) for start, stop in pairwise(cuts)]
+        return [self._group(order[start:stop]) for start, stop in pairwise(_cut(self._lengths[order]))]
 
     @cached_property
     def back(self) -> Tensor:
-        """Puts the real tokens of all groups, one group after the other, back in the batch's order."""
-        places = torch.cat([group.places for group in self.groups])
-        return torch.argsort(places)
+        """Index that puts the real tokens of all groups, one group after the other, back in the batch's order."""
+        return torch.argsort(torch.cat([group.places for group in self.groups]))
 
     def pad(self, states: Tensor) -> Tensor:
-        """(texts, longest, ...) from (tokens, ...), zeros at padding."""
+        """Return (texts, longest, ...) from (tokens, ...), zeros at padding."""
         padded = states[self.padded.index]
         mask = self.padded.mask.view(*self.padded.mask.shape, *[1] * (states.dim() - 1))
         return padded if self.padded.is_full else padded * mask
 
     def unpad(self, states: Tensor) -> Tensor:
-        """(tokens, width) from (texts, longest, width)."""
+        """Return (tokens, width) from (texts, longest, width)."""
         return states.flatten(0, 1)[self.padded.real]
 
     def read(self, states: Tensor, reads: Reads) -> Tensor:
-        """What is read of (tokens, ...): all of it, or one token of each text, (texts, ...).
+        """Return all of (tokens, ...), or one token of each text, (texts, ...).
 
-        States that have one token of each text already are returned as they are.
+        States that already have one token per text are returned unchanged.
         """
         if reads is Reads.ALL or len(states) == len(self):
             return states
         return states[self.starts if reads is Reads.FIRST else self.starts + self.lengths - 1]
 
     def mean(self, states: Tensor, *, skip_first: bool) -> Tensor:
-        """Each text's mean token: (texts, width) from (tokens, width).
+        """Return each text's mean token: (texts, width) from (tokens, width).
 
-        A text of a single token is its own mean, whether or not the first token is skipped.
+        The mean of a text with a single token is that token, whether or not the first token is skipped.
         """
-        text = torch.arange(len(self), device=self.device).repeat_interleave(self.lengths)
-        sums = states.new_zeros(len(self), states.shape[1]).index_add_(0, text, states)
+        sums = states.new_zeros(len(self), states.shape[1]).index_add_(0, self._text, states)
         if not skip_first:
             return sums / self.lengths[:, None]
         firsts = self.read(states, Reads.FIRST)
@@ -144,13 +141,20 @@ class Layout:
         return torch.where(self.lengths[:, None] > 1, rest, firsts)
 
     def mean_of(self, states: Tensor, kept: Tensor) -> Tensor:
-        """Each text's mean over the tokens that are kept, (tokens,), or over all where none is: (texts, width)."""
-        text = torch.arange(len(self), device=self.device).repeat_interleave(self.lengths)
-        counts = states.new_zeros(len(self)).index_add_(0, text, kept.to(states.dtype))
-        weights = torch.where(
-            counts[text] > 0, kept.to(states.dtype) / counts[text].clamp(min=1), 1 / self.lengths[text]
-        )
-        return states.new_zeros(len(self), states.shape[1]).index_add_(0, text, weights[:, None] * states)
+        """Return each text's mean over the kept tokens, or over all if none is kept: (texts, width).
+
+        Args:
+            states: (tokens, width).
+            kept: (tokens,), true at the tokens to average.
+        """
+        counts = states.new_zeros(len(self)).index_add_(0, self._text, kept.to(states.dtype))[self._text]
+        weights = torch.where(counts > 0, kept.to(states.dtype) / counts.clamp(min=1), 1 / self.lengths[self._text])
+        return states.new_zeros(len(self), states.shape[1]).index_add_(0, self._text, weights[:, None] * states)
+
+    @property
+    def _text(self) -> Tensor:
+        """(tokens,): the number of each token's text."""
+        return torch.arange(len(self), device=self.device).repeat_interleave(self.lengths)
 
     def _group(self, texts: Ints) -> Group:
         lengths = self._lengths[texts]
@@ -169,16 +173,16 @@ class Layout:
 
 
 def group_sizes(lengths: Ints) -> list[tuple[int, int]]:
-    """The number of texts and the longest length of each group that attention runs in."""
+    """Return the number of texts and the longest length of each group that attention runs in."""
     longest_first = -np.sort(-lengths)
     return [(stop - start, int(longest_first[start])) for start, stop in pairwise(_cut(longest_first))]
 
 
 def _cut(lengths: Ints) -> list[int]:
-    """Where to cut texts, longest first, into groups: the cut that saves most padding, until little is left."""
+    """Return where to cut texts, longest first, into groups; each cut saves the most padding, until little is left."""
     cuts = [0, len(lengths)]
     while len(cuts) <= _MOST_GROUPS:
-        padding = [_padding(lengths[start:stop]) for start, stop in pairwise(cuts)]
+        padding = [lengths[start] * (stop - start) - lengths[start:stop].sum() for start, stop in pairwise(cuts)]
         if sum(padding) <= _ACCEPTED_PADDING * lengths.sum():
             break
         worst = int(np.argmax(padding))
@@ -186,11 +190,7 @@ def _cut(lengths: Ints) -> list[int]:
     return cuts
 
 
-def _padding(lengths: Ints) -> int:
-    return int(lengths[0] * len(lengths) - lengths.sum())
-
-
 def _best_cut(lengths: Ints) -> int:
-    """The place that leaves least padding when texts, longest first, are cut in two."""
-    place = np.arange(1, len(lengths))
-    return int(np.argmin(lengths[0] * place + lengths[1:] * (len(lengths) - place))) + 1
+    """Return the cut in two of texts, longest first, that leaves the least padding."""
+    cut = np.arange(1, len(lengths))
+    return int(np.argmin(lengths[0] * cut + lengths[1:] * (len(lengths) - cut))) + 1

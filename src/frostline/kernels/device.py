@@ -1,4 +1,4 @@
-"""Where to compute, and with how many threads."""
+"""The device to compute on, and the number of CPU threads."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from frostline.errors import OptionError
 
 
 def use_device(name: str, *, threads: int | None = None) -> torch.device:
-    """The device of that name, checked to be there; sets the number of CPU threads if one is given."""
+    """Return the device of that name if it is available; set the number of CPU threads if one is given."""
     if threads is not None:
         torch.set_num_threads(threads)
     try:
@@ -17,10 +17,7 @@ def use_device(name: str, *, threads: int | None = None) -> torch.device:
             raise ValueError("computes nothing")
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError, ValueError):
-        here = ["cpu"]
-        if torch.cuda.is_available():
-            here.append("cuda")
-        if torch.backends.mps.is_available():
-            here.append("mps")
-        raise OptionError(f"device {name!r} is not available here; available: {', '.join(here)}") from None
+        kinds = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+        available = ", ".join(kind for kind, is_available in kinds.items() if is_available)
+        raise OptionError(f"device {name!r} is not available here; available: {available}") from None
     return device

@@ -1,4 +1,4 @@
-"""The pieces of one layer, as the kernels need them; families know where they are."""
+"""The modules of one layer, as the kernels need them; each family finds them in its own layers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import nn
 
 @dataclass(frozen=True, kw_only=True)
 class LayerParts:
-    """The pieces of one post-norm layer, for running it on unpadded tokens.
+    """The modules of one post-norm layer, for running it on unpadded tokens.
 
     output = output_norm(x + drop(down(act(up(x))))), where x = attention_norm(input + drop(project(attention(input)))).
     """
@@ -28,6 +28,6 @@ class LayerParts:
     attention_dropout: float
     project_dropout: float
     down_dropout: float
-    attention_adapter: nn.Module | None = None  # applied to what attention adds to the input
-    output_adapter: nn.Module | None = None  # applied to what the feed-forward part adds
-    prefix: nn.Module | None = None  # gives more keys and values, (count, width) each
+    attention_adapter: nn.Module | None = None  # applied to the output of attention, before it is added to the input
+    output_adapter: nn.Module | None = None  # applied to the output of the feed-forward part, before it is added
+    prefix: nn.Module | None = None  # returns additional keys and values, (count, width) each

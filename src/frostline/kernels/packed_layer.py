@@ -1,23 +1,20 @@
 """One post-norm layer on unpadded tokens: the same states as on a padded batch, without computing the padding.
 
-Everything but attention runs on one (tokens, width) matrix. Attention runs in a few groups of similar length
-(`layout.py`), which keeps batches random: sorting by length would not, and random batches are what training wants.
-Where only one token of each text is read from the output, only that is computed.
+Everything except attention runs on one (tokens, width) matrix. Attention runs in a few groups of similar length
+(`batch_layout.py`), so batches stay random, as training needs them; sorting texts by length would change that. If only
+one token of each text is read from the output, only that one is computed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 from torch import Tensor
 
-from frostline.kernels.attention import attend, attend_at
+from frostline.kernels.attention import Bias, attend, attend_at
 from frostline.kernels.batch_layout import Layout, Reads
 from frostline.kernels.dropout import Noise, drop
 from frostline.kernels.layer_parts import LayerParts
-
-Bias = Callable[[int], Tensor | None]
 
 
 def run_layer(
@@ -30,19 +27,20 @@ def run_layer(
     noise: Noise | None = None,
     reads: Reads = Reads.ALL,
 ) -> Tensor:
-    """The layer's output for texts laid end to end: (tokens, width), or (texts, width) of a single token.
+    """Return the layer's output for texts laid end to end: (tokens, width), or (texts, width) for single tokens.
 
     Args:
-        parts: the layer's pieces.
+        parts: modules of the layer.
         states: (tokens, width).
-        layout: where each text's tokens lie.
-        bias: the family's position bias for a given length.
+        layout: positions of each text's tokens.
+        bias: function from a length to the family's position bias.
         training: whether dropout is on.
-        noise: the training step's coins for it.
-        reads: compute these tokens only.
+        noise: random numbers of the training step, for dropout.
+        reads: the tokens to compute.
     """
-    rule = partial(attend_at, reads=reads) if reads.is_single else attend
-    gathered = rule(parts, states, layout, bias=bias, dropout=parts.attention_dropout if training else 0.0, noise=noise)
+    attention = partial(attend_at, reads=reads) if reads.is_single else attend
+    dropout = parts.attention_dropout if training else 0.0
+    gathered = attention(parts, states, layout, bias=bias, dropout=dropout, noise=noise)
     attended = drop(parts.project(gathered), parts.project_dropout, training=training, noise=noise)
     if parts.attention_adapter is not None:
         attended = parts.attention_adapter(attended)

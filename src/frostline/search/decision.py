@@ -88,7 +88,7 @@ def _reasons(
         gap = against[chosen.spec.id]
         said.append(
             f"It is {GOALS[budget.goal]} of the {len(fine)} plans that are shown to be within {within} "
-            f"of the best one, {best.proposal.plan.name}: {metric.said(gap)} on {rows:,} validation rows."
+            f"of the best one, {best.proposal.plan.name}: {metric.describe_difference(gap)} on {rows:,} validation rows."
         )
     elif len(fine) == 1 and any(against[entry.spec.id].high >= -margin for entry in cheaper):
         said.append(

@@ -85,7 +85,7 @@ def against_baselines(
     )
     where = "test" if tests else "validation"
     return tuple(
-        given_up(chosen, race.entry(trial), name, metric.said(difference, where) if difference else "")
+        given_up(chosen, race.entry(trial), name, metric.describe_difference(difference, where) if difference else "")
         for name, trial, difference in others
         if trial != decision.chosen
     )

@@ -1,1 +1,1 @@
-"""Hidden states: pooled (one vector per text and layer) for measuring."""
+"""Hidden states: pooled ones of all layers for measuring, cached token states for training, similarity of layers."""

@@ -1,12 +1,12 @@
-"""Linear CKA: how alike two sets of states are, up to rotation and scale, on the same texts.
+"""Linear CKA: the similarity of two sets of states on the same texts, up to rotation and scale.
 
 With centred states X and Y, HSIC is |X'Y|^2 up to a factor, and CKA(X, Y) = HSIC(X, Y) / sqrt(HSIC(X, X) HSIC(Y, Y)).
-The biased form, as printed in paper 4, drifts to 1 when texts are few for the width. The unbiased one corrects for the
-texts' similarity with themselves: with a_i = |x_i|^2 and b_i = |y_i|^2 of centred states,
+The biased form, as printed in Phang et al. 2021, approaches 1 if texts are few for the width. The unbiased one corrects
+for the similarity of each text with itself: with a_i = |x_i|^2 and b_i = |y_i|^2 of centred states,
 
     HSIC = (|X'Y|^2 - n/(n-2) sum a_i b_i + sum a_i sum b_i / ((n-1)(n-2))) / (n(n-3)),
 
-which is Song's estimator in feature space. No n x n matrix is needed; where one is cheaper, it is used.
+which is Song's estimator in feature space. It needs no n x n matrix, but uses one if that is cheaper.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from torch import Tensor
 
 from frostline.errors import MeasureError
 
-_STEPS = 8  # differences of no more than so many steps of the number format are rounding
-_GRAM_MEMORY = 1 << 30  # bytes that n x n matrices of all layers may take
+_STEPS = 8  # differences of up to this many steps of the number format are rounding errors
+_GRAM_MEMORY = 1 << 30  # largest size in bytes of the n x n matrices of all layers
 
 
 def cka_matrix(first: Tensor, second: Tensor | None = None, *, unbiased: bool = True) -> Tensor:
-    """CKA of each layer of one encoder with each layer of another, or of itself: (layers, layers), float64.
+    """Return the CKA of each layer of one encoder with each layer of another, or of itself: (layers, layers), float64.
 
-    NaN where a layer's states are constant up to rounding, so that there is nothing to compare.
+    NaN if a layer's states are constant up to rounding.
 
     Args:
         first: (layers, texts, width).
-        second: the same texts seen by another encoder, whose layers and width may differ; itself if None.
-        unbiased: correct for few texts.
+        second: states of the same texts in another encoder, whose layers and width may differ; `first` if None.
+        unbiased: whether to correct for few texts.
     """
     one = _centred(first)
     two = one if second is None else _centred(second)
@@ -51,9 +51,9 @@ def cka_matrix(first: Tensor, second: Tensor | None = None, *, unbiased: bool = 
 
 
 def cross_norms(one: Tensor, two: Tensor) -> Tensor:
-    """|X_a' Y_b|^2 for every pair of layers: (layers, layers), float64.
+    """Return |X_a' Y_b|^2 for every pair of layers: (layers, layers), float64.
 
-    Through products of features, or through one texts-by-texts matrix per layer where texts are few.
+    Computed through products of features, or through one texts-by-texts matrix per layer if texts are few.
     """
     layers_one, count, width_one = one.shape
     layers_two, _, width_two = two.shape
@@ -78,13 +78,13 @@ def cross_norms(one: Tensor, two: Tensor) -> Tensor:
 
 
 def hsic(cross: Tensor, norms_one: Tensor, norms_two: Tensor, *, unbiased: bool) -> Tensor:
-    """HSIC of each pair of layers, from |X'Y|^2 and the squared lengths of the centred states.
+    """Return HSIC of each pair of layers, from |X'Y|^2 and the squared lengths of the centred states.
 
     Args:
         cross: (layers, layers).
         norms_one: (layers, texts).
         norms_two: (layers, texts).
-        unbiased: or the biased form of paper 4.
+        unbiased: whether to correct for few texts; False is the form of Phang et al. 2021.
     """
     together = norms_one @ norms_two.T
     totals = norms_one.sum(-1), norms_two.sum(-1)
@@ -94,7 +94,7 @@ def hsic(cross: Tensor, norms_one: Tensor, norms_two: Tensor, *, unbiased: bool)
 def hsic_from_sums(
     cross: Tensor, together: Tensor, total_one: Tensor, total_two: Tensor, count: int, *, unbiased: bool
 ) -> Tensor:
-    """HSIC of each pair of layers, from |X'Y|^2, sum a_i b_i, sum a_i and sum b_i of `count` centred states."""
+    """Return HSIC of each pair of layers, from |X'Y|^2, sum a_i b_i, sum a_i and sum b_i of `count` centred states."""
     if not unbiased:
         return cross / (count - 1) ** 2
     apart = total_one[:, None] * total_two[None, :]
@@ -103,7 +103,7 @@ def hsic_from_sums(
 
 
 def _self_hsic(centred: Tensor, norms: Tensor, states: Tensor, *, unbiased: bool) -> Tensor:
-    """HSIC of each layer with itself, NaN where the layer is constant or too noisy for a positive estimate."""
+    """Return HSIC of each layer with itself, NaN if the layer is constant or too noisy for a positive estimate."""
     own = torch.stack(
         [
             hsic(cross_norms(layer[None], layer[None]), norm[None], norm[None], unbiased=unbiased)[0, 0]
@@ -114,7 +114,7 @@ def _self_hsic(centred: Tensor, norms: Tensor, states: Tensor, *, unbiased: bool
 
 
 def rounding(dtype: torch.dtype) -> float:
-    """The share of a number's size below which differences mean nothing; states are computed in single precision."""
+    """Return the relative size of rounding errors; states are computed in single precision."""
     return _STEPS * torch.finfo(dtype).eps
 
 
@@ -125,7 +125,7 @@ def is_constant(centred: Tensor, states: Tensor) -> Tensor:
 
 
 def undefined_where_constant(values: Tensor, states: Tensor) -> Tensor:
-    """The values with NaN at layers where all texts have the same state up to rounding."""
+    """Return the values with NaN at layers where all texts have the same state up to rounding."""
     return values.masked_fill(is_constant(_centred(states), states), float("nan"))
 
 
@@ -133,17 +133,17 @@ def _centred(states: Tensor) -> Tensor:
     if states.dim() != 3:
         raise ValueError(f"states must be (layers, texts, width), but got {tuple(states.shape)}")
     near = states - _column_means(states)
-    return near.sub_(_column_means(near))  # what rounding left of a mean far from the origin
+    return near.sub_(_column_means(near))  # rounding leaves a residual mean for states far from the origin
 
 
 def _column_means(states: Tensor) -> Tensor:
-    """(layers, 1, width): a matrix product, which is ten times faster than adding up in double precision."""
+    """Return (layers, 1, width), by a matrix product, which is ten times faster than a sum in double precision."""
     count = states.shape[1]
     return states.new_full((len(states), 1, count), 1 / count) @ states
 
 
 def hsic_leaving_out(one: Tensor, two: Tensor, blocks: Tensor | None) -> Tensor:
-    """Unbiased HSIC of two layers on all texts and without each block of texts in turn: (1 + blocks,), float64.
+    """Return unbiased HSIC of two layers on all texts and without each block of texts: (1 + blocks,), float64.
 
     The products of features are formed block by block, so that leaving out every block costs little more than one pass.
 
@@ -194,7 +194,7 @@ def _lengths_around(states: Tensor, points: Tensor) -> Tensor:
 
 
 def own_hsic_leaving_out(states: Tensor, blocks: Tensor | None) -> Tensor:
-    """HSIC of each layer with itself: (1 + blocks, layers); NaN where it is constant or too noisy to be positive.
+    """Return HSIC of each layer with itself: (1 + blocks, layers); NaN if it is constant or too noisy to be positive.
 
     Args:
         states: (layers, texts, width).
@@ -206,11 +206,11 @@ def own_hsic_leaving_out(states: Tensor, blocks: Tensor | None) -> Tensor:
 
 
 def cka_leaving_out(states: Tensor, own: Tensor, other: Tensor, blocks: Tensor | None) -> Tensor:
-    """Unbiased CKA of each layer with one other set of columns, as above: (1 + blocks, layers), float64.
+    """Return unbiased CKA of each layer with one other set of columns, as above: (1 + blocks, layers), float64.
 
     Args:
         states: (layers, texts, width).
-        own: what `own_hsic_leaving_out` gives for them.
+        own: the result of `own_hsic_leaving_out` for them.
         other: (texts, columns).
         blocks: (texts,), the block of each text from 0; None leaves out nothing.
     """
@@ -220,6 +220,6 @@ def cka_leaving_out(states: Tensor, own: Tensor, other: Tensor, blocks: Tensor |
 
 
 def cka_between_neighbours(states: Tensor, own: Tensor, blocks: Tensor | None) -> Tensor:
-    """The same for each layer and the one below it: (1 + blocks, layers - 1), float64."""
+    """Return unbiased CKA of each layer with the one below it: (1 + blocks, layers - 1), float64."""
     together = torch.stack([hsic_leaving_out(below, above, blocks) for below, above in pairwise(states)], dim=1)
     return together / (own[:, :-1] * own[:, 1:]).sqrt()

@@ -1,4 +1,4 @@
-"""Token states of texts at one layer that never changes, read or computed, always in the same number format."""
+"""Token states of texts at one frozen layer, read or computed, always in the same number format."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ _TOKENS_PER_BATCH = 4096
 
 @dataclass(frozen=True, kw_only=True)
 class StatesAt:
-    """Which states of the texts: those of a layer, 0..L, at the tokens that are read."""
+    """A layer, 0..L, and the tokens whose states are read there."""
 
     layer: int
     reads: Reads = Reads.ALL
 
 
 class FrozenStates:
-    """The states of texts at one layer, in the order of the texts, whether kept on disk or computed when asked for.
+    """The states of texts at one layer, in the order of the texts, kept on disk or computed on demand.
 
-    Either way they have been rounded to the same number format, so that results do not depend on free disk but for the
-    last digits: texts that are computed in other company come out with other roundings.
+    Both are rounded to the same number format, so results do not depend on free disk, except for the last digits:
+    results depend on the batch a text is computed in, up to rounding.
     """
 
     def __init__(self, encoder: Encoder, tokens: Tokens, layer: int, *, dtype: DType, reads: Reads) -> None:
-        """States that are computed when asked for.
+        """Make states that are computed on demand.
 
         Args:
-            encoder: in eval mode.
-            tokens: of the texts.
+            encoder: the encoder, in eval mode.
+            tokens: tokens of the texts.
             layer: 0..L.
-            dtype: that states are rounded to.
-            reads: the tokens of each text that are kept.
+            dtype: number format to which states are rounded.
+            reads: the tokens of each text to keep.
         """
         self.encoder = encoder
         self.tokens = tokens
@@ -57,7 +57,7 @@ class FrozenStates:
         self._starts: Ints = np.cumsum(self.lengths) - self.lengths
 
     def take(self, texts: Ints) -> FrozenStates:
-        """The states of some of the texts, in this order; nothing is copied."""
+        """Return the states of some of the texts, in this order, without copying them."""
         some = copy.copy(self)
         some.tokens = self.tokens.take(texts)
         some.lengths, some._starts = self.lengths[texts], self._starts[texts]
@@ -65,41 +65,41 @@ class FrozenStates:
 
     @property
     def size(self) -> int:
-        """Bytes that the states take."""
+        """The size of the states in bytes."""
         return int(self.lengths.sum()) * self.encoder.width * (2 if self.dtype == "float16" else 4)
 
     @property
     def is_kept(self) -> bool:
-        """Whether states are read and not computed."""
+        """Whether states are read instead of computed."""
         return self.kept is not None
 
     def rows(self, rows: Sequence[int] | Ints) -> Tensor:
-        """(tokens, width), float32: the states of these texts laid end to end."""
+        """Return the states of these texts laid end to end: (tokens, width), float32."""
         if self.kept is None:
-            (found,) = compute([self], [np.asarray(rows)])
-            return rounded(found[1][0], self.dtype).float()
+            ((_, (computed,)),) = compute([self], [np.asarray(rows)])
+            return round_states(computed, self.dtype).float()
         if self.reads.is_single:
             states = self.kept[self._starts[np.asarray(rows)]]
         else:
-            states = np.concatenate([self.kept[self.place(int(row))] for row in rows])
+            states = np.concatenate([self.kept[self.span(int(row))] for row in rows])
         return torch.from_numpy(np.ascontiguousarray(states)).to(self.encoder.device).float()
 
-    def place(self, row: int) -> slice:
-        """Where a text's states lie."""
+    def span(self, row: int) -> slice:
+        """Return the positions of a text's states."""
         return slice(int(self._starts[row]), int(self._starts[row] + self.lengths[row]))
 
 
 def compute(
     wanted: Sequence[FrozenStates], batches: Sequence[Ints] | None = None
 ) -> Iterator[tuple[Ints, list[Tensor]]]:
-    """Places of texts and their states at each of several layers, (tokens, width), all from one pass.
+    """Yield positions of texts and their states at each of several layers, (tokens, width), all from one pass.
 
-    Layers are run whole also where only single tokens are kept: what is computed with others must not differ by a bit
-    from what is computed alone.
+    Layers run on all tokens even if only single ones are kept: states computed together must be bit-identical to states
+    computed alone.
 
     Args:
-        wanted: of the same texts and encoder, at different layers.
-        batches: places of texts; by default all of them, in batches of similar length.
+        wanted: states of the same texts and encoder at different layers.
+        batches: positions of texts; by default all of them, in batches of similar length.
     """
     encoder, tokens = wanted[0].encoder, wanted[0].tokens
     layers = {states.layer for states in wanted}
@@ -109,14 +109,14 @@ def compute(
             layout = encoder.layout(batch)
             start = encoder.embed(batch, layout)
             passing = {0: start}
-            for number, state in enumerate(encoder.each(start, layout, 1, max(layers)), start=1):
+            for number, state in enumerate(encoder.run_each(start, layout, 1, max(layers)), start=1):
                 if number in layers:
                     passing[number] = state
             yield rows, [layout.read(passing[states.layer], states.reads) for states in wanted]
 
 
-def rounded(states: Tensor, dtype: DType) -> Tensor:
-    """The states in the cache's number format; in float32 where float16 cannot hold them."""
+def round_states(states: Tensor, dtype: DType) -> Tensor:
+    """Return the states in the cache's number format, or in float32 if float16 overflows."""
     if dtype == "float32":
         return states.float()
     half = states.half()

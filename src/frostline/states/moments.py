@@ -1,8 +1,8 @@
 """Sums over texts, per layer and class, from which closed-form scores follow for data of any size.
 
-They grow batch by batch and shards can merge them: counts, sums and second moments of each class, and two sums of
-higher order that the small-sample corrections need. All are kept relative to a reference point near the mean: far from
-the origin, differences of large sums would drown in rounding.
+They are added up batch by batch and can be merged: counts, sums and second moments of each class, and two sums of
+higher order for the small-sample corrections. All are relative to a reference point near the mean: far from the origin,
+differences of large sums would be lost in rounding.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class ClassMoments:
 
     @classmethod
     def of(cls, states: Tensor, labels: Tensor, *, classes: int, references: Tensor | None = None) -> ClassMoments:
-        """The sums of one batch; references default to its means.
+        """Return the sums of one batch; references default to its means.
 
         Args:
             states: (layers, texts, width).
             labels: (texts,), from 0 to classes - 1.
-            classes: how many there are in all batches together.
+            classes: number of classes in all batches together.
             references: (layers, width).
         """
         points = states.double().mean(1) if references is None else references
@@ -55,18 +55,18 @@ class ClassMoments:
 
     @property
     def count(self) -> int:
-        """Texts in all."""
+        """The number of texts."""
         return int(self.counts.sum())
 
     def undefined_where_constant(self, values: Tensor) -> Tensor:
-        """The values with NaN at layers where all texts have the same state up to rounding."""
+        """Return the values with NaN at layers where all texts have the same state up to rounding."""
         centred = self.centred()
         spread = torch.einsum("lcdd->ld", centred.seconds) / self.count
         size = centred.references.square() + spread
         return values.masked_fill((spread <= rounding(torch.float32) ** 2 * size).all(1), float("nan"))
 
     def merge(self, other: ClassMoments) -> ClassMoments:
-        """The sums of both."""
+        """Return the sums over the texts of both."""
         moved = other.moved(self.references - other.references)
         return ClassMoments(
             counts=self.counts + other.counts,
@@ -78,11 +78,11 @@ class ClassMoments:
         )
 
     def centred(self) -> ClassMoments:
-        """The same sums relative to the mean of all texts."""
+        """Return the same sums relative to the mean of all texts."""
         return self.moved(self.sums.sum(1) / self.count)
 
     def moved(self, steps: Tensor) -> ClassMoments:
-        """The same sums relative to references that lie steps further, (layers, width)."""
+        """Return the same sums relative to references moved by `steps`, (layers, width)."""
         n = self.counts.double()[:, None, None]
         step = steps[:, None, :]
         outer = self.sums[..., :, None] * step[..., None, :]
@@ -120,22 +120,22 @@ def stream_moments(
     pooling: Pooling = "mean",
     progress: Callable[[int], object] = lambda count: None,
 ) -> ClassMoments:
-    """The sums over any number of texts, of which only one chunk's states are held at a time.
+    """Return the sums over any number of texts; only the states of one chunk are in memory.
 
     Args:
-        encoder: whose states.
-        chunks: tokens and labels of some texts at a time.
-        classes: how many there are.
-        pooling: one vector per text.
-        progress: called with the number of texts that are done.
+        encoder: the encoder.
+        chunks: tokens and labels of successive parts of the texts.
+        classes: number of classes.
+        pooling: how the tokens of a text become one vector.
+        progress: function called with the number of finished texts.
     """
-    found: ClassMoments | None = None
+    moments: ClassMoments | None = None
     for tokens, labels in chunks:
         states = pooled_states(encoder, tokens, poolings=[pooling])[pooling]
-        points = None if found is None else found.references
-        batch = ClassMoments.of(states, labels, classes=classes, references=points)
-        found = batch if found is None else found.merge(batch)
-        progress(found.count)
-    if found is None:
+        references = None if moments is None else moments.references
+        batch = ClassMoments.of(states, labels, classes=classes, references=references)
+        moments = batch if moments is None else moments.merge(batch)
+        progress(moments.count)
+    if moments is None:
         raise ValueError("no texts")
-    return found
+    return moments

@@ -1,7 +1,7 @@
 """Pooled states of all layers from one pass over the texts.
 
-Token states of one batch at a time are held, pooled and dropped. Texts of similar length go together, so that short
-texts cost what they should; results come back in the order of the texts.
+Only the token states of one batch are in memory. Batches consist of texts of similar length, so that short texts are
+cheap; results are in the order of the texts.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ def pooled_states(
     tokens_per_batch: int = _TOKENS_PER_BATCH,
     memory_limit: int | None = None,
 ) -> dict[Pooling, Tensor]:
-    """One vector per layer and text for each pooling: (layers 0..L, texts, width), float32.
+    """Return one vector per layer and text for each pooling: (layers 0..L, texts, width), float32.
 
     Args:
-        encoder: run in eval mode, without gradients.
-        tokens: of the texts.
-        poolings: 'mean' of the tokens except the first, the 'first' token, the mean of 'all' tokens, or as in paper 1's
-            'released' script, the mean of tokens whose id is above 2: for RoBERTa without <s> and </s>.
+        encoder: the encoder; runs in eval mode, without gradients.
+        tokens: tokens of the texts.
+        poolings: 'mean' of the tokens except the first, the 'first' token, the mean of 'all' tokens, or 'released', the
+            mean of tokens with an id above 2 (for RoBERTa without <s> and </s>), as in the script of Xie et al. 2022.
         progress: progress callback.
-        tokens_per_batch: bounds the memory that token states take.
-        memory_limit: bytes beyond which the result lies in a temporary file on disk, mapped into memory.
+        tokens_per_batch: largest number of tokens in a padded batch.
+        memory_limit: size in bytes beyond which the result is in a temporary file, mapped into memory.
     """
     pool = {pooling: _pooler(pooling) for pooling in poolings}
     shape = (encoder.depth + 1, len(tokens), encoder.width)

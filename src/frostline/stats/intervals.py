@@ -1,4 +1,4 @@
-"""How sure a number is: over the rows that models were judged on by a paired bootstrap, over seeds by Student's t."""
+"""Confidence intervals: over evaluation rows by a paired bootstrap, over seeds by Student's t."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ def compare(
     draws: int = _DRAWS,
     level: float = 0.95,
 ) -> Difference:
-    """How much better one model's predictions are than another's, in points of the metric.
+    """Return how much better one model's predictions are than another's, in points of the metric.
 
     Rows are drawn with replacement, the same ones for both models; rows of one group are drawn together.
 
     Args:
-        labels: of the rows.
+        labels: labels of the rows.
         one: predictions of the first model.
-        other: predictions of the second one.
-        metric: a task metric.
-        groups: rows that belong together; None: every row alone.
-        seed: of the draws.
-        draws: how many.
-        level: of the interval.
+        other: predictions of the second model.
+        metric: name of a task metric.
+        groups: group of each row; None: every row alone.
+        seed: seed of the bootstrap.
+        draws: number of draws.
+        level: confidence level.
     """
     return compare_means(labels, [one], [other], metric, groups=groups, seed=seed, draws=draws, level=level)
 
@@ -55,31 +55,30 @@ def compare_means(
     draws: int = _DRAWS,
     level: float = 0.95,
 ) -> Difference:
-    """How much better several models are on average than their counterparts, as `compare` says for one.
+    """Return how much better several models are on average than their counterparts; `compare` for several pairs.
 
     Every draw of rows is the same for all models.
 
     Args:
-        labels: of the rows.
+        labels: labels of the rows.
         ones: predictions of the first models.
-        others: predictions of the second ones, in the same order.
-        metric: a task metric.
-        groups: rows that belong together; None: every row alone.
-        seed: of the draws.
-        draws: how many.
-        level: of the interval.
+        others: predictions of the second models, in the same order.
+        metric: name of a task metric.
+        groups: group of each row; None: every row alone.
+        seed: seed of the bootstrap.
+        draws: number of draws.
+        level: confidence level.
     """
     truth = np.asarray(labels)
     first, second = [np.asarray(one) for one in ones], [np.asarray(other) for other in others]
-    judge = METRICS[metric]
-    sign = judge.gain
-    found_ones, found_others = ([judge(truth, guess) for guess in side] for side in (first, second))
-    value = sign * float(np.mean(differences(found_ones, found_others)))
+    task_metric = METRICS[metric]
+    first_values, second_values = ([task_metric(truth, guess) for guess in side] for side in (first, second))
+    value = task_metric.gain * float(np.mean(differences(first_values, second_values)))
     if all(np.array_equal(one, other) for one, other in zip(first, second, strict=True)):
         return Difference(value=0.0, low=0.0, high=0.0)
-    found = resample(metric, truth, [*first, *second], groups=groups, seed=seed, draws=draws)
-    drawn = sign * (found[: len(first)] - found[len(first) :]).mean(0)
-    # Equal differences are equal: what is left of rounding must not lie on one side of 0.
+    values = resample(metric, truth, [*first, *second], groups=groups, seed=seed, draws=draws)
+    drawn = task_metric.gain * (values[: len(first)] - values[len(first) :]).mean(0)
+    # Rounded, so that rounding errors of equal differences do not exclude 0 from the interval.
     low, high = np.round(np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2]), 9)
     return Difference(value=value, low=float(low), high=float(high))
 
@@ -94,22 +93,22 @@ def ratio_interval(
     seed: int = 0,
     draws: int = _DRAWS,
 ) -> tuple[float, float] | None:
-    """The 95% interval of the mean metric of some models over that of others, by a paired bootstrap over rows.
+    """Return the 95% interval of the ratio of two mean metrics, by a paired bootstrap over rows.
 
-    None where the rows are too few for a ratio: in some draw the others have no quality at all.
+    None if the rows are too few for a ratio: in some draw the second mean is not positive.
 
     Args:
-        labels: of the rows.
+        labels: labels of the rows.
         ones: predictions of the first models.
-        others: predictions of the second ones.
-        metric: a task metric, the higher the better.
-        groups: rows that belong together; None: every row alone.
-        seed: of the draws.
-        draws: how many.
+        others: predictions of the second models.
+        metric: name of a task metric for which higher is better.
+        groups: group of each row; None: every row alone.
+        seed: seed of the bootstrap.
+        draws: number of draws.
     """
     truth, first, second = np.asarray(labels), np.asarray(ones), np.asarray(others)
-    found = resample(metric, truth, [*first, *second], groups=groups, seed=seed, draws=draws)
-    above, below = found[: len(first)].mean(0), found[len(first) :].mean(0)
+    values = resample(metric, truth, [*first, *second], groups=groups, seed=seed, draws=draws)
+    above, below = values[: len(first)].mean(0), values[len(first) :].mean(0)
     if (below <= 0).any():
         return None
     low, high = np.quantile(above / below, [0.025, 0.975])
@@ -125,10 +124,9 @@ def interval(
     seed: int = 0,
     draws: int = _DRAWS,
 ) -> tuple[float, float]:
-    """The 95% interval of a metric, by a bootstrap over rows."""
-    truth, guess = np.asarray(labels), np.asarray(predictions)
-    found = resample(metric, truth, [guess], groups=groups, seed=seed, draws=draws)
-    low, high = np.quantile(found, [0.025, 0.975])
+    """Return the 95% interval of a metric, by a bootstrap over rows."""
+    values = resample(metric, np.asarray(labels), [np.asarray(predictions)], groups=groups, seed=seed, draws=draws)
+    low, high = np.quantile(values, [0.025, 0.975])
     return float(low), float(high)
 
 
@@ -137,9 +135,9 @@ class Summary:
     """Values of the same thing under several seeds.
 
     Args:
-        count: how many.
-        mean: of the values.
-        deviation: the standard deviation, of a sample; None for a single value.
+        count: number of values.
+        mean: mean of the values.
+        deviation: sample standard deviation; None for a single value.
         low: lower end of the 95% t-interval of the mean, with count - 1 degrees of freedom; None for a single value.
         high: its upper end.
     """
@@ -152,7 +150,7 @@ class Summary:
 
 
 def summarise(values: Sequence[float]) -> Summary:
-    """Mean, standard deviation and t-interval; one value has neither of the last two."""
+    """Return mean, standard deviation and t-interval; a single value has only a mean."""
     found = np.asarray(values, dtype=np.float64)
     mean = float(found.mean())
     if len(found) < 2:
@@ -165,14 +163,14 @@ def summarise(values: Sequence[float]) -> Summary:
 
 
 def summarise_ratio(ones: Sequence[float], others: Sequence[float]) -> Summary:
-    """The mean of some values over the mean of others, paired by seed, with the t-interval of what each pair adds."""
+    """Return the ratio of two means, paired by seed, with the t-interval of the pairs' contributions."""
     return summarise(shares_of_ratio(ones, others))
 
 
 def shares_of_ratio(ones: Sequence[float], others: Sequence[float]) -> list[float]:
-    """What each pair adds to the ratio of means, to first order; their mean is that ratio.
+    """Return the contribution of each pair to the ratio of means, to first order; their mean is that ratio.
 
-    A pair whose second value is next to nothing has no ratio of its own worth the name.
+    Ratios of single pairs would be useless if a second value is close to 0.
     """
     first, second = np.asarray(ones, dtype=np.float64), np.asarray(others, dtype=np.float64)
     ratio = first.mean() / second.mean()
@@ -180,22 +178,22 @@ def shares_of_ratio(ones: Sequence[float], others: Sequence[float]) -> list[floa
 
 
 def summarise_correlations(values: Sequence[float]) -> Summary | None:
-    """Mean and t-interval of correlations, on Fisher's z scale so that they stay between -1 and 1; None of none."""
+    """Return mean and t-interval of correlations, on Fisher's z scale to stay in -1..1; None without values."""
     if not values:
         return None
-    found = summarise([float(value) for value in np.arctanh(np.clip(values, -_ALMOST, _ALMOST))])
-    low, high = (None if end is None else float(np.tanh(end)) for end in (found.low, found.high))
-    return replace(found, mean=float(np.tanh(found.mean)), deviation=None, low=low, high=high)
+    summary = summarise([float(value) for value in np.arctanh(np.clip(values, -_ALMOST, _ALMOST))])
+    low, high = (None if end is None else float(np.tanh(end)) for end in (summary.low, summary.high))
+    return replace(summary, mean=float(np.tanh(summary.mean)), deviation=None, low=low, high=high)
 
 
 def differences(ones: Sequence[float], others: Sequence[float]) -> list[float]:
-    """By how much each value is above its counterpart; equal ones are equal, whatever rounding has left of them."""
+    """Return each value minus its counterpart, rounded so that equal values have a difference of 0."""
     gaps = np.round(np.asarray(ones, dtype=np.float64) - np.asarray(others, dtype=np.float64), 9)
-    return [float(gap) for gap in gaps + 0.0]  # and 0 has no sign
+    return [float(gap) for gap in gaps + 0.0]  # -0.0 becomes 0.0
 
 
 def paired_p(one: Sequence[float], other: Sequence[float]) -> float | None:
-    """The two-sided p-value of a paired t-test over seeds; None where it is undefined."""
+    """Return the two-sided p-value of a paired t-test over seeds; None if it is undefined."""
     gaps = np.asarray(differences(one, other))
     if len(gaps) < 2:
         return None
@@ -208,32 +206,32 @@ def paired_p(one: Sequence[float], other: Sequence[float]) -> float | None:
 
 
 def holm(values: Sequence[float | None], *, count: int | None = None) -> list[float | None]:
-    """P-values corrected for their number by Holm's method, in the same order; None stays None.
+    """Return p-values corrected for multiple comparisons by Holm's method, in the same order; None stays None.
 
     Args:
         values: p-values.
-        count: how many comparisons there are; as many as have a p-value unless set.
+        count: number of comparisons; by default the number of p-values.
     """
-    known = sorted((value, place) for place, value in enumerate(values) if value is not None)
+    ordered = sorted((value, index) for index, value in enumerate(values) if value is not None)
     corrected: list[float | None] = [None] * len(values)
     highest = 0.0
-    for rank, (value, place) in enumerate(known):
-        highest = max(highest, min(1.0, value * ((count or len(known)) - rank)))
-        corrected[place] = highest
+    for rank, (value, index) in enumerate(ordered):
+        highest = max(highest, min(1.0, value * ((count or len(ordered)) - rank)))
+        corrected[index] = highest
     return corrected
 
 
 def correlate(
     one: Sequence[float | None], other: Sequence[float | None], *, ranks: bool = False
 ) -> tuple[float, float]:
-    """The correlation of two rows of numbers and its two-sided p-value, (nan, nan) where it is undefined.
+    """Return the correlation of two columns and its two-sided p-value, (nan, nan) if it is undefined.
 
-    The p-value is Student's t for Pearson's, and exact for Spearman's of at most 8 pairs.
+    The p-value is Student's t for Pearson's correlation, and exact for Spearman's of at most 8 pairs.
 
     Args:
-        one: numbers; where either is None, the pair is left out.
-        other: numbers.
-        ranks: Spearman's in place of Pearson's.
+        one: first column; pairs with a None are left out.
+        other: second column.
+        ranks: whether to compute Spearman's correlation instead of Pearson's.
     """
     from scipy.stats import pearsonr
 
@@ -242,5 +240,5 @@ def correlate(
         return float("nan"), float("nan")
     if ranks:
         return spearman(*pairs.T)
-    found = pearsonr(*pairs.T)
-    return float(found.statistic), float(found.pvalue)
+    result = pearsonr(*pairs.T)
+    return float(result.statistic), float(result.pvalue)

@@ -8,29 +8,29 @@ from typing import Any
 
 import numpy as np
 
-_EXACT = 8  # pairs: all orders of so many can be looked at, and Student's t says nothing of fewer
+_EXACT = 8  # largest number of pairs with an exact p-value: all orders can be listed, and Student's t is a poor guide
 Numbers = np.ndarray[Any, np.dtype[Any]]
 
 
 def spearman(one: Numbers, other: Numbers) -> tuple[float, float]:
-    """Spearman's correlation and its two-sided p-value.
+    """Return Spearman's correlation and its two-sided p-value; neither column may be constant.
 
-    Of at most 8 pairs it is the share of all orders that are as far from 0: 1 in 3 for three pairs in perfect order,
-    where the usual approximation by Student's t gives 0. Neither may be constant.
+    For at most 8 pairs the p-value is the share of all orders with a correlation at least as far from 0: 1 in 3 for
+    three pairs in perfect order, where the usual approximation by Student's t gives 0.
 
     Args:
-        one: numbers.
-        other: as many.
+        one: first column.
+        other: second column, of the same length.
     """
     from scipy.stats import rankdata, spearmanr
 
-    found = spearmanr(one, other)
+    result = spearmanr(one, other)
     if len(one) > _EXACT:
-        return float(found.statistic), float(found.pvalue)
+        return float(result.statistic), float(result.pvalue)
     ranks, others = (rankdata(values) - (len(one) + 1) / 2 for values in (one, other))
     by_chance = np.abs(others[_orders(len(one))] @ ranks)
     share = np.mean(by_chance >= abs(float(others @ ranks)) - 1e-9)
-    return float(found.statistic), float(share)
+    return float(result.statistic), float(share)
 
 
 @cache

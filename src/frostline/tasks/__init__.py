@@ -1,7 +1,7 @@
 """Labelled text as a task: files, frames, hub datasets and benchmark presets in, one frozen `Task` out.
 
-Read in this order: record, table, files, columns, labels, splits, metrics, assemble, preset, load. Nothing heavy is
-imported here: a name is looked up in its module when it is first used.
+Read the modules in this order: task, raw_table, files, columns, labels, splits, metrics, assemble, preset, load. Names
+are imported on first use, so importing this package is cheap.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from frostline.errors import DataError
+from frostline.errors import DataError, first_line
 from frostline.tasks.raw_table import Table, listed, show
 
 if TYPE_CHECKING:
@@ -15,40 +15,34 @@ if TYPE_CHECKING:
 
 
 def read_parquet(name: str, content: bytes) -> Table:
-    """The rows of a Parquet file; class names written by `datasets` are kept."""
+    """Return the rows of a Parquet file; class names written by `datasets` are kept."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
         arrow = pq.read_table(pa.BufferReader(content))
         arrow.validate(full=True)  # strings that are not UTF-8, offsets that point nowhere
-        names = _class_names_in(arrow.schema.metadata or {})
-        return _from_arrow(name, arrow, names)
+        return _read_arrow(name, arrow, _read_class_names(arrow.schema.metadata or {}))
     except (pa.ArrowException, OSError, ValueError) as problem:
-        raise DataError(f"{name}: broken Parquet file ({_first_line(problem)}); fetch or write it again") from None
+        raise DataError(f"{name}: broken Parquet file ({first_line(problem)}); download or write it again") from None
 
 
 def read_dataset(name: str, dataset: Dataset) -> Table:
-    """The rows of a `datasets.Dataset`, in its order, with the names of its class labels."""
-    arrow = dataset.with_format("arrow")[:]
+    """Return the rows of a `datasets.Dataset`, in its order, with the names of its class labels."""
     names = {column: tuple(f.names) for column, f in dataset.features.items() if type(f).__name__ == "ClassLabel"}
-    return _from_arrow(name, arrow, names)
+    return _read_arrow(name, dataset.with_format("arrow")[:], names)
 
 
 def read_frame(name: str, frame: pd.DataFrame) -> Table:
-    """The rows of a pandas DataFrame, numbered from 1 whatever its index says."""
+    """Return the rows of a pandas DataFrame, numbered from 1 whatever its index is."""
     columns = [str(column) for column in frame.columns]
-    _refuse_repeated(name, columns)
-    if not len(frame):
-        raise DataError(f"{name}: has no rows")
-    cells = {column: [_plain(v) for v in _values(frame.iloc[:, i])] for i, column in enumerate(columns)}
+    _check_shape(name, columns, len(frame))
+    cells = {column: [_to_plain(v) for v in _values(frame.iloc[:, i])] for i, column in enumerate(columns)}
     return Table(name=name, columns=cells, rows=range(1, len(frame) + 1), cells="typed")
 
 
-def _from_arrow(name: str, arrow: Any, class_names: dict[str, tuple[str, ...]]) -> Table:
-    _refuse_repeated(name, arrow.column_names)
-    if not arrow.num_rows:
-        raise DataError(f"{name}: has no rows")
+def _read_arrow(name: str, arrow: Any, class_names: dict[str, tuple[str, ...]]) -> Table:
+    _check_shape(name, arrow.column_names, arrow.num_rows)
     return Table(
         name=name,
         columns=_Columns(arrow),
@@ -59,7 +53,7 @@ def _from_arrow(name: str, arrow: Any, class_names: dict[str, tuple[str, ...]]) 
 
 
 class _Columns(Mapping[str, Sequence[object]]):
-    """Columns that become Python values when they are first looked at: most are never used."""
+    """Columns that become Python values when they are first read: most are never used."""
 
     def __init__(self, arrow: Any) -> None:
         self._arrow = arrow
@@ -101,26 +95,24 @@ def _values(series: pd.Series[Any]) -> list[object]:
 
 
 def _as_written(values: list[object]) -> list[object]:
-    """Single-precision numbers as the decimals they were written from: 3.8, not 3.799999952316284."""
+    """Return single-precision numbers as the decimals they were written from: 3.8, not 3.799999952316284."""
     import numpy as np
 
     return [float(str(np.float32(v))) if isinstance(v, float) else v for v in values]
 
 
-def _plain(cell: object) -> object:
-    """The cell without numpy's and pandas' own types; their ways to say 'missing' become None."""
+def _to_plain(cell: object) -> object:
+    """Return the cell without the types of numpy and pandas; their missing values become None."""
     if isinstance(cell, str | bool | int | float | list | dict | tuple) or cell is None:
         return float(cell) if isinstance(cell, float) else cell
     import pandas as pd
 
     if cell is pd.NA or cell is pd.NaT:
         return None
-    if hasattr(cell, "tolist"):  # numpy scalars and arrays
-        return cell.tolist()
-    return cell
+    return cell.tolist() if hasattr(cell, "tolist") else cell  # numpy scalars and arrays
 
 
-def _class_names_in(metadata: dict[bytes, bytes]) -> dict[str, tuple[str, ...]]:
+def _read_class_names(metadata: dict[bytes, bytes]) -> dict[str, tuple[str, ...]]:
     try:
         features = json.loads(metadata[b"huggingface"])["info"]["features"]
         return {
@@ -132,11 +124,9 @@ def _class_names_in(metadata: dict[bytes, bytes]) -> dict[str, tuple[str, ...]]:
         return {}
 
 
-def _refuse_repeated(name: str, columns: list[str]) -> None:
+def _check_shape(name: str, columns: list[str], rows: int) -> None:
     repeated = [column for column in dict.fromkeys(columns) if columns.count(column) > 1]
     if repeated:
         raise DataError(f"{name}: more than one column is named {listed([show(c) for c in repeated])}")
-
-
-def _first_line(problem: BaseException) -> str:
-    return (str(problem).strip().splitlines() or [type(problem).__name__])[0]
+    if not rows:
+        raise DataError(f"{name}: has no rows")

@@ -1,22 +1,23 @@
-"""Rows and labels -> `Task`: carve the splits that are missing, choose the metric, and say what was done.
+"""Rows and labels -> `Task`: carve the missing splits, choose the metric, and note what was done.
 
-Given splits are never altered. A test split that is missing is a fifth of the rows, a validation split a tenth of what
-is then left, both carved from train. Under the protocol 'paper' one split is both selected on and reported, as the
-papers do, and the task says that its results are optimistic.
+Given splits are never altered. A missing test split is a fifth of the rows, a missing validation split a tenth of the
+remaining ones; both are carved from train. With the protocol 'paper', one split is used both for selection and for the
+reported result, as in the papers, and the task's notes call its results optimistic.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from typing import Literal
 
 from frostline.errors import DataError, OptionError
-from frostline.tasks.metrics import check_metric, choose_metrics
+from frostline.tasks.metrics import choose_metrics
 from frostline.tasks.raw_table import counted, show
 from frostline.tasks.splits import count_duplicates, count_twins, divide
 from frostline.tasks.task import Kind, Protocol, Split, Task
 
-OPTIMISTIC = "protocol 'paper': the test split is also selected on, so results are optimistic"
+OPTIMISTIC = "protocol 'paper': the test split is also used for selection, so results are optimistic"
 TEST_SHARE = 0.2
 VALIDATION_SHARE = 0.1
 
@@ -27,15 +28,15 @@ class Parts:
 
     Args:
         name: the task's name.
-        kind: what sort of answer it wants.
+        kind: the kind of task.
         label_names: as in `Task`.
-        train: the rows to learn from, and to carve from.
+        train: the training rows, from which missing splits are carved.
         validation: the given validation rows, if any.
         test: the given test rows, if any.
-        source: where the rows came from; begins messages about them.
+        source: the origin of the rows; begins messages about them.
         metrics: the task's own metrics, the deciding one first; empty for the default.
-        sizes: rows of (test, validation) to carve, where they are fixed.
-        notes: what is already to be said.
+        sizes: numbers of rows of (test, validation) to carve, if they are fixed.
+        notes: notes about earlier steps.
         tags: as in `Task`.
         preset: as in `Task`.
         guessed_columns: as in `Task`.
@@ -57,17 +58,18 @@ class Parts:
 
 
 def assemble(parts: Parts, *, protocol: Protocol, seed: int, metric: str | None, carves: bool = True) -> Task:
-    """The task made of these parts, with what happened to them in its notes."""
+    """Return the task made of these parts; its notes list what was done to them."""
     if protocol not in ("held-out", "paper"):
         raise OptionError(f"unknown protocol {protocol!r}; known: held-out, paper")
-    metrics = _metrics(parts, metric)
-    notes = [*parts.notes, *_given_duplicates(parts)]
+    classes = len(parts.label_names)
+    metrics = choose_metrics(parts.kind, parts.train, n_classes=classes, asked=metric, default=parts.metrics)
+    notes = [*parts.notes, *_note_shared_rows(parts)]
     train, validation, test = parts.train, parts.validation, parts.test
     if carves:
         if protocol == "paper":
             validation = test = test or validation
-        train, validation, test, said = _carve(parts, validation, test, protocol=protocol, seed=seed)
-        notes += said
+        train, validation, test, carved = _carve(parts, validation, test, protocol=protocol, seed=seed)
+        notes += carved
         if protocol == "paper":
             notes += ["the validation split is not used"] if parts.test and parts.validation else []
             notes.append(OPTIMISTIC)
@@ -88,39 +90,30 @@ def assemble(parts: Parts, *, protocol: Protocol, seed: int, metric: str | None,
     )
 
 
-def _metrics(parts: Parts, asked: str | None) -> tuple[str, ...]:
-    n_classes = len(parts.label_names)
-    if not parts.metrics:
-        return choose_metrics(parts.kind, parts.train, n_classes=n_classes, asked=asked)
-    if asked is None:
-        return parts.metrics
-    check_metric(asked, parts.kind, n_classes=n_classes)
-    return (asked, *(name for name in parts.metrics if name != asked))
-
-
 def _carve(
     parts: Parts, validation: Split | None, test: Split | None, *, protocol: Protocol, seed: int
 ) -> tuple[Split, Split, Split, list[str]]:
-    train, said = parts.train, []
+    train, notes = parts.train, []
+    test_size, validation_size = parts.sizes or (None, None)
+
+    def carve(split: Literal["test", "validation"], size: int | None, share: float, origin: str) -> tuple[Split, Split]:
+        rest, carved = divide(train, size or max(1, round(len(train) * share)), seed=seed, purpose=split)
+        percent = "" if size else f"{share:.0%}, "
+        notes.append(f"{split}: {counted(len(carved), 'row')} carved from {origin} ({percent}seed {seed})")
+        return rest, carved
+
     if test is None or validation is None:
         _refuse_single_examples(parts)
-        said += _own_duplicates(parts)
+        notes += _note_repeated_rows(parts)
     if test is None:
-        size = parts.sizes[0] if parts.sizes else max(1, round(len(train) * TEST_SHARE))
-        train, test = divide(train, size, seed=seed, purpose="test")
-        share = "" if parts.sizes else f"{TEST_SHARE:.0%}, "
-        said.append(f"test: {counted(len(test), 'row')} carved from {parts.source} ({share}seed {seed})")
-        if protocol == "paper":
-            validation = test
+        train, test = carve("test", test_size, TEST_SHARE, parts.source)
+        validation = test if protocol == "paper" else validation
     if validation is None:
-        size = parts.sizes[1] if parts.sizes else max(1, round(len(train) * VALIDATION_SHARE))
-        train, validation = divide(train, size, seed=seed, purpose="validation")
-        share = "" if parts.sizes else f"{VALIDATION_SHARE:.0%}, "
         origin = "train" if parts.test is not None else "the rest"
-        said.append(f"validation: {counted(len(validation), 'row')} carved from {origin} ({share}seed {seed})")
+        train, validation = carve("validation", validation_size, VALIDATION_SHARE, origin)
     if not len(test) or not len(validation):
         raise _nothing_to_carve(parts)
-    return train, validation, test, said
+    return train, validation, test, notes
 
 
 def _nothing_to_carve(parts: Parts) -> DataError:
@@ -132,7 +125,7 @@ def _nothing_to_carve(parts: Parts) -> DataError:
     if parts.kind == "classification" and len(parts.label_names) * 5 > len(parts.train):
         few = f"{rows} of {len(parts.label_names)} classes"
     return DataError(
-        f"{parts.source}: {few} are too few to carve test and validation rows from; add rows, or, but for studies, "
+        f"{parts.source}: {few} are too few to carve test and validation rows from; add rows, or (except in studies) "
         "give `validation` and `test`"
     )
 
@@ -144,14 +137,14 @@ def _refuse_single_examples(parts: Parts) -> None:
     single = next((label for label, size in sorted(sizes.items()) if size == 1), None)
     if single is not None:
         row, name = parts.train.rows[parts.train.labels.index(single)], parts.label_names[int(single)]
-        hint = ", or leave `kind` out if these are numbers to predict" if "." in name and name[-1].isdigit() else ""
+        hint = ", or omit `kind` if these are numbers to predict" if "." in name and name[-1].isdigit() else ""
         raise DataError(
-            f"{parts.source}:{row}: the only example of class {show(name)}; a class needs two or more for a split to "
-            f"be carved: add examples, merge the class, or, but for studies, give `validation` and `test`{hint}"
+            f"{parts.source}:{row}: the only example of class {show(name)}; carving a split needs two or more per "
+            f"class: add examples, merge the class, or (except in studies) give `validation` and `test`{hint}"
         )
 
 
-def _own_duplicates(parts: Parts) -> list[str]:
+def _note_repeated_rows(parts: Parts) -> list[str]:
     repeated, conflicts = count_duplicates(parts.train)
     if not repeated:
         return []
@@ -159,17 +152,17 @@ def _own_duplicates(parts: Parts) -> list[str]:
     return [f"{counted(repeated, 'row')} of train repeat an earlier one{clash}; copies stay together in one split"]
 
 
-def _given_duplicates(parts: Parts) -> list[str]:
+def _note_shared_rows(parts: Parts) -> list[str]:
     pairs = [
         ("validation", parts.validation, "train", parts.train),
         ("test", parts.test, "train", parts.train),
         ("test", parts.test, "validation", parts.validation),
     ]
-    said = []
+    notes = []
     for name, split, other_name, other in pairs:
         twins = count_twins(split, other) if split is not None and other is not None else 0
         if twins and split is not None:
             also = "also occurs" if twins == 1 else "also occur"
             rows = f"{twins:,} of {counted(len(split), name + ' row')}"
-            said.append(f"{rows} {also} in {other_name}; given splits are left as they are")
-    return said
+            notes.append(f"{rows} {also} in {other_name}; given splits are not changed")
+    return notes

@@ -1,7 +1,7 @@
-"""Benchmark tasks from the hub's format or the official files: one description of columns and labels serves both.
+"""Benchmark tasks in the hub's format or in the official files, read with one description of columns and labels.
 
-A description names, for every role, the columns that may hold it ('sentence1' on the hub is '#1 String' in MRPC's own
-file). What differs more than in names (nested rows, files without a header) is tidied first.
+A description lists the possible columns of every role ('sentence1' on the hub is '#1 String' in MRPC's own file).
+Tables that differ by more than names (nested rows, files without a header) are tidied first.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from frostline.tasks.hub import is_saved_dataset, load_hub, load_saved
 from frostline.tasks.labels import LabelColumn, parse_choice_labels, parse_known_labels
 from frostline.tasks.preset import PRESETS, Preset
 from frostline.tasks.raw_table import Table, counted, listed, show
-from frostline.tasks.task import Kind, Labels, Split
+from frostline.tasks.task import Labels, Split
 
 if TYPE_CHECKING:
     from datasets import DatasetDict
@@ -41,41 +41,27 @@ Builder = Callable[[Table], Fields]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Benchmark:
-    """How to read a benchmark task, wherever it lies.
+class Benchmark(Preset):
+    """A preset whose rows come from the hub or from the official files.
 
     Args:
-        name: the preset's name.
-        summary: one line for lists.
         hub: dataset id and configuration on the hub.
-        folders: names that its folder may have, in any case and punctuation.
-        columns: role -> the columns that may hold it, the hub's name first; 'label' is one of the roles.
-        build: texts, pairs, choices and groups from a table whose columns are named by role.
-        label_names: official names in official order; empty for regression.
-        metrics: names in `METRICS`, the deciding one first.
-        kind: what sort of answer it wants.
-        aliases: further names of the preset.
-        tags: as in `Task`.
+        folders: possible names of its folder, in any case and punctuation.
+        columns: possible columns of every role, the hub's name first; 'label' is one of the roles.
+        build: function from a table whose columns are named by role to texts, pairs, choices and groups.
         train_files: stems of the training file, on disk and on the hub.
         dev_files: stems of the official dev file (which becomes the test split).
         headerless: column names for formats whose official file has no header.
-        tidy: straightens the official form of a table, if it differs by more than names.
+        tidy: function from the official form of a table to the hub's, if they differ by more than names.
         drops_label: a label that marks rows to leave out.
         drops_short_rows: whether the official file is known to have damaged rows.
         dev_alone: whether the dev file alone makes a task, with splits carved from it.
     """
 
-    name: str
-    summary: str
     hub: tuple[str, str | None]
     folders: tuple[str, ...]
     columns: Mapping[str, tuple[str, ...]]
     build: Builder
-    label_names: tuple[str, ...]
-    metrics: tuple[str, ...] = ("accuracy",)
-    kind: Kind = "classification"
-    aliases: tuple[str, ...] = ()
-    tags: tuple[str, ...] = ()
     train_files: tuple[str, ...] = ("train",)
     dev_files: tuple[str, ...] = ("dev", "validation", "val")
     headerless: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -84,131 +70,115 @@ class Benchmark:
     drops_short_rows: bool = False
     dev_alone: bool = False
 
+    def read(self, data_dir: str | Path | DatasetDict | None, revision: str | None) -> Parts:
+        """Return the official rows, from a folder (or dataset) if one is given, else from the hub."""
+        if data_dir is None:
+            name, config = self.hub
+            hint = "pass `data_dir=FOLDER` with the official files"
+            train, dev = _read_dict(self, load_hub(name, config=config, revision=revision, hint=hint))
+            source = f"{name}:{config or 'default'}" + (f"@{revision}" if revision else "")
+        elif isinstance(data_dir, str | Path):
+            if revision is not None:
+                raise OptionError("`revision` is for the hub, not for `data_dir`")
+            folder = _find_folder(self, Path(data_dir))
+            train, dev = _read_folder(self, folder)
+            source = str(folder)
+        else:
+            train, dev = _read_dict(self, data_dir)
+            source = "DatasetDict"
+        notes: list[str] = []
+        if train is None:
+            notes.append(f"there is no training file for {self.name}; splits are carved from the official dev rows")
+            train, dev = dev, None
+        if train is None:
+            raise DataError(f"{source}: neither train nor dev rows for {self.name}")
+        return Parts(
+            name=self.name,
+            kind=self.kind,
+            label_names=self.label_names,
+            train=_parse_split(self, train, "train", notes),
+            test=None if dev is None else _parse_split(self, dev, "dev", notes),
+            source=train.name if dev is None else source,
+            metrics=self.metrics,
+            notes=tuple(notes),
+            tags=self.tags,
+        )
+
 
 def register(benchmark: Benchmark) -> Preset:
-    """The preset of a benchmark, now in `PRESETS`."""
-
-    def read(data_dir: str | Path | DatasetDict | None, revision: str | None) -> Parts:
-        return _read(benchmark, data_dir, revision)
-
-    preset = Preset(
-        name=benchmark.name,
-        summary=benchmark.summary,
-        kind=benchmark.kind,
-        label_names=benchmark.label_names,
-        metrics=benchmark.metrics,
-        aliases=benchmark.aliases,
-        tags=benchmark.tags,
-        read=read,
-    )
-    return PRESETS.add(benchmark.name, preset)
+    """Add a benchmark to `PRESETS` and return it."""
+    return PRESETS.add(benchmark.name, benchmark)
 
 
-def _read(task: Benchmark, data_dir: str | Path | DatasetDict | None, revision: str | None) -> Parts:
-    if data_dir is None:
-        name, config = task.hub
-        found = load_hub(name, config=config, revision=revision, hint="pass `data_dir=FOLDER` with the official files")
-        train, dev = _hub_tables(task, found)
-        source = f"{name}:{config or 'default'}" + (f"@{revision}" if revision else "")
-    elif isinstance(data_dir, str | Path):
-        if revision is not None:
-            raise OptionError("`revision` goes with the hub, not with `data_dir`")
-        folder = _task_folder(task, Path(data_dir))
-        train, dev = _folder_tables(task, folder)
-        source = str(folder)
-    else:
-        train, dev = _hub_tables(task, data_dir)
-        source = "DatasetDict"
-    notes: list[str] = []
-    if train is None:
-        notes.append(f"there is no training file for {task.name}; the official dev rows are split anew")
-        train, dev = dev, None
-    if train is None:
-        raise DataError(f"{source}: neither train nor dev rows for {task.name}")
-    return Parts(
-        name=task.name,
-        kind=task.kind,
-        label_names=task.label_names,
-        train=_split(task, train, "train", notes),
-        test=None if dev is None else _split(task, dev, "dev", notes),
-        source=train.name if dev is None else source,
-        metrics=task.metrics,
-        notes=tuple(notes),
-        tags=task.tags,
-    )
-
-
-def _hub_tables(task: Benchmark, found: DatasetDict) -> tuple[Table | None, Table | None]:
+def _read_dict(task: Benchmark, splits: DatasetDict) -> tuple[Table | None, Table | None]:
     tables = []
     for stems in (task.train_files, task.dev_files):
-        stem = next((stem for stem in stems if stem in found), None)
+        stem = next((stem for stem in stems if stem in splits), None)
         if stem is None:
-            raise DataError(f"{task.name}: the dataset has no split {' or '.join(stems)}; it has {listed(list(found))}")
-        tables.append(read_dataset(f"{task.name}[{stem}]", found[stem]))
+            raise DataError(
+                f"{task.name}: the dataset has no split {' or '.join(stems)}; it has {listed(list(splits))}"
+            )
+        tables.append(read_dataset(f"{task.name}[{stem}]", splits[stem]))
     return tables[0], tables[1]
 
 
-def _task_folder(task: Benchmark, given: Path) -> Path:
-    """The folder with the task's files: a sub-folder with one of its names, or the given folder itself."""
-    if not given.is_dir():
-        what = "is a file, not a folder" if given.exists() else "no such folder"
-        raise DataError(f"{given}: {what}; `data_dir` takes the folder with the files of {task.name}")
-    wanted = {_key(name) for name in task.folders}
-    inside = sorted(entry for entry in given.iterdir() if entry.is_dir() and _key(entry.name) in wanted)
+def _find_folder(task: Benchmark, folder: Path) -> Path:
+    """Return the folder with the task's files: a sub-folder with one of its names, or the given folder itself."""
+    if not folder.is_dir():
+        problem = "is a file, not a folder" if folder.exists() else "no such folder"
+        raise DataError(f"{folder}: {problem}; `data_dir` takes the folder with the files of {task.name}")
+    keys = {_key(name) for name in task.folders}
+    inside = sorted(entry for entry in folder.iterdir() if entry.is_dir() and _key(entry.name) in keys)
     if inside:
         return inside[0]
-    if is_saved_dataset(given) or any(_find(given, stems) for stems in (task.train_files, task.dev_files)):
-        return given
+    if is_saved_dataset(folder) or any(_find_files(folder, stems) for stems in (task.train_files, task.dev_files)):
+        return folder
     raise DataError(
-        f"{given}: nothing for {task.name}; looked for a folder {' or '.join(task.folders)}, or "
-        f"{_wanted_files(task.train_files)} in it"
+        f"{folder}: nothing for {task.name}; expected a folder {' or '.join(task.folders)}, or "
+        f"{_possible_files(task.train_files)} in it"
     )
 
 
-def _folder_tables(task: Benchmark, folder: Path) -> tuple[Table | None, Table | None]:
+def _read_folder(task: Benchmark, folder: Path) -> tuple[Table | None, Table | None]:
     if is_saved_dataset(folder):
-        found = load_saved(folder)
-        if not isinstance(found, dict):
+        saved = load_saved(folder)
+        if not isinstance(saved, dict):
             raise DataError(
-                f"{folder}: holds one saved split; {task.name} needs a saved DatasetDict with train and dev"
+                f"{folder}: contains one saved split; {task.name} needs a saved DatasetDict with train and dev"
             )
-        return _hub_tables(task, found)
-    train, dev = _find(folder, task.train_files), _find(folder, task.dev_files)
+        return _read_dict(task, saved)
+    train, dev = _find_files(folder, task.train_files), _find_files(folder, task.dev_files)
     for paths, stems in ((train, task.train_files), (dev, task.dev_files)):
         if not paths and not (paths is train and task.dev_alone):
-            raise DataError(f"{folder}: no {stems[0]} file for {task.name}; looked for {_wanted_files(stems)}")
-    return _joined(task, train), _joined(task, dev)
+            raise DataError(f"{folder}: no {stems[0]} file for {task.name}; expected {_possible_files(stems)}")
+    return _read_files(task, train), _read_files(task, dev)
 
 
-def _find(folder: Path, stems: Sequence[str]) -> list[Path]:
-    """The file with one of these stems and a known suffix, or its shards (train-00000-of-00002.parquet ...)."""
+def _find_files(folder: Path, stems: Sequence[str]) -> list[Path]:
+    """Return the file with one of these stems and a known suffix, or its shards (train-00000-of-00002.parquet ...)."""
     for stem in stems:
-        for suffix in (".tsv", *(s for s in SUFFIXES if s != ".tsv")):
-            whole = [path for end in ("", ".gz") if (path := folder / f"{stem}{suffix}{end}").is_file()]
-            if whole:
-                return whole[:1]
+        names = [f"{stem}{suffix}{end}" for suffix in dict.fromkeys((".tsv", *SUFFIXES)) for end in ("", ".gz")]
+        files = [folder / name for name in names if (folder / name).is_file()][:1]
         shards = sorted(folder.glob(f"{stem}-[0-9]*-of-[0-9]*.parquet"))
-        if shards:
-            return shards
+        if files or shards:
+            return files or shards
     return []
 
 
-def _wanted_files(stems: Sequence[str]) -> str:
+def _possible_files(stems: Sequence[str]) -> str:
     return ", ".join(f"{stem}{suffix}" for stem in stems for suffix in (".tsv", ".jsonl", ".csv", ".parquet"))
 
 
-def _joined(task: Benchmark, paths: list[Path]) -> Table | None:
-    tables = [_official_table(task, path) for path in paths]
-    if not tables:
-        return None
-    if len(tables) == 1:
-        return tables[0]
+def _read_files(task: Benchmark, paths: list[Path]) -> Table | None:
+    tables = [_read_official(task, path) for path in paths]
+    if len(tables) < 2:
+        return tables[0] if tables else None
     columns = {column: [cell for table in tables for cell in table.columns[column]] for column in tables[0].columns}
     rows = range(1, 1 + sum(len(table) for table in tables))
     return replace(tables[0], columns=columns, rows=rows)
 
 
-def _official_table(task: Benchmark, path: Path) -> Table:
+def _read_official(task: Benchmark, path: Path) -> Table:
     suffix = format_of(path)
     columns = task.headerless.get(suffix)
     if suffix == ".tsv":
@@ -218,28 +188,29 @@ def _official_table(task: Benchmark, path: Path) -> Table:
     return read_file(path)
 
 
-def _split(task: Benchmark, table: Table, name: str, notes: list[str]) -> Split:
+def _parse_split(task: Benchmark, table: Table, name: str, notes: list[str]) -> Split:
     if table.dropped:
         notes.append(f"{name}: {counted(len(table.dropped), 'damaged row')} left out ({listed(list(table.dropped))})")
-    table = _by_role(task, task.tidy(table) if task.tidy else table)
+    table = _name_by_role(task, task.tidy(table) if task.tidy else table)
     if task.drops_label is not None:
         kept = [i for i, cell in enumerate(table.columns["label"]) if cell != task.drops_label]
         if len(kept) < len(table):
             dropped = counted(len(table) - len(kept), "row")
             notes.append(f"{name}: {dropped} without an agreed label ({task.drops_label!r}) left out")
-            table = _rows_of(table, kept)
+            columns = {column: [cells[i] for i in kept] for column, cells in table.columns.items()}
+            table = replace(table, columns=columns, rows=[table.rows[i] for i in kept])
     fields = task.build(table)
     return Split(
         texts=tuple(fields.texts),
         pairs=None if fields.pairs is None else tuple(fields.pairs),
         choices=None if fields.choices is None else tuple(fields.choices),
-        labels=_labels(task, table, fields),
+        labels=_parse_labels(task, table, fields),
         groups=None if fields.groups is None else tuple(fields.groups),
         rows=tuple(table.rows),
     )
 
 
-def _by_role(task: Benchmark, table: Table) -> Table:
+def _name_by_role(task: Benchmark, table: Table) -> Table:
     chosen = {}
     for role, candidates in task.columns.items():
         column = next((c for c in candidates if c in table.columns), None)
@@ -254,26 +225,18 @@ def _by_role(task: Benchmark, table: Table) -> Table:
     return replace(table, columns=columns, class_names=names)
 
 
-def _rows_of(table: Table, kept: Sequence[int]) -> Table:
-    columns = {column: [cells[i] for i in kept] for column, cells in table.columns.items()}
-    return replace(table, columns=columns, rows=[table.rows[i] for i in kept])
-
-
-def _labels(task: Benchmark, table: Table, fields: Fields) -> Labels:
+def _parse_labels(task: Benchmark, table: Table, fields: Fields) -> Labels:
     if fields.choices is not None:
         return parse_choice_labels(table, "label", fields.choices)
-    if not task.label_names:
-        return parse_known_labels(table, "label", LabelColumn(kind="regression", names=(), labels=()))
-    known = LabelColumn(kind="classification", names=task.label_names, labels=())
-    # The hub's own class names are not always readable ('1' and '2' for Yelp): its numbers count, in the same order.
-    numbered = replace(
-        table, columns={"label": [_named(task, cell) for cell in table.columns["label"]]}, class_names={}
-    )
-    return parse_known_labels(numbered, "label", known)
+    if task.label_names:
+        # The hub's own class names are not always readable ('1' and '2' for Yelp), so only its numbers are used.
+        names = [_official_name(task, cell) for cell in table.columns["label"]]
+        table = replace(table, columns={"label": names}, class_names={})
+    return parse_known_labels(table, "label", LabelColumn(kind=task.kind, names=task.label_names, labels=()))
 
 
-def _named(task: Benchmark, cell: object) -> object:
-    """The official name of a class number or boolean; -1, the hub's 'no label', becomes nothing; names stay."""
+def _official_name(task: Benchmark, cell: object) -> object:
+    """Return the official name of a class number or boolean; -1, the hub's 'no label', becomes None; names stay."""
     if isinstance(cell, str) and cell not in task.label_names and cell.strip().isdecimal():
         cell = int(cell)
     if isinstance(cell, int) and 0 <= cell < len(task.label_names):

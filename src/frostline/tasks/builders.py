@@ -1,4 +1,4 @@
-"""Small builders that most benchmarks share: a text, a pair, grouped or not."""
+"""Builders that most benchmarks share: rows of one text or of two."""
 
 from __future__ import annotations
 
@@ -7,17 +7,13 @@ from frostline.tasks.raw_table import Table
 from frostline.tasks.texts import parse_texts
 
 
-def single(text: str) -> Builder:
-    """Rows of one text."""
-
-    def build(table: Table) -> Fields:
-        return Fields(texts=parse_texts(table, text))
-
-    return build
+def build_single(text: str) -> Builder:
+    """Return a builder of rows with one text."""
+    return lambda table: Fields(texts=parse_texts(table, text))
 
 
-def pair(first: str, second: str, *, group: str | None = None) -> Builder:
-    """Rows of two texts; rows that share the text of the group's column stay together when splits are carved."""
+def build_pair(first: str, second: str, *, group: str | None = None) -> Builder:
+    """Return a builder of rows with two texts; rows with the same text in the group column are never separated."""
 
     def build(table: Table) -> Fields:
         texts, pairs = parse_texts(table, first), parse_texts(table, second)

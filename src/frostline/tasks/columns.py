@@ -1,6 +1,6 @@
-"""Which columns hold the text, the second text, the label and the choices: as given, or guessed from common names.
+"""The columns of the text, the second text, the label and the choices: as given, or guessed from common names.
 
-A guess is always said in the task's notes; where names do not decide, the user is asked in one line.
+The task's notes list every guess. If the names do not decide, an error asks the user in one line.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _CHOICE_COLUMN = re.compile(r"(choice|ending|answer|option|candidate)_?([0-9]+|[
 
 @dataclass(frozen=True, kw_only=True)
 class Columns:
-    """The columns of a task, and what was guessed about them."""
+    """The columns of a task, and those of them that were guessed."""
 
     text: str
     pair: str | None
@@ -53,7 +53,7 @@ class Columns:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The guesses in a sentence, if there are any."""
+        """The guesses as a sentence, if there are any."""
         return (guesses_in_words(self.guessed),) if self.guessed else ()
 
 
@@ -65,21 +65,15 @@ def choose_columns(
     label: str | None = None,
     choices: str | Sequence[str] | None = None,
 ) -> Columns:
-    """The columns as given, the missing ones guessed from common names."""
-    known = {_key(column): column for column in table.columns}
-    given_choices = tuple(c.strip() for c in choices.split(",")) if isinstance(choices, str) else tuple(choices or ())
-    for given_by, column in (("`text`", text), ("`text_pair`", text_pair), ("`label`", label)):
-        if column is not None:
-            check_column(table, column, given_by)
-    for column in given_choices:
-        check_column(table, column, "`choices`")
-
-    label_column = label or _first(known, _LABEL_NAMES, taken={text, text_pair, *given_choices})
-    choice_columns = given_choices or (_guess_choices(table, known) if label_column and not text_pair else ())
+    """Return the columns as given; guess the others from common names."""
+    given_choices = check_columns(table, text=text, text_pair=text_pair, label=label, choices=choices)
+    by_key = {_key(column): column for column in table.columns}
+    label_column = label or _first(by_key, _LABEL_NAMES, taken={text, text_pair, *given_choices})
+    choice_columns = given_choices or (_guess_choices(table, by_key) if label_column and not text_pair else ())
     text_column, pair = text, text_pair
     if text_column is None:
-        text_column, pair = _guess_text(known, text_pair, taken={label_column, *choice_columns})
-    text_column, label_column = _the_other(table, text_column, pair, label_column, choice_columns)
+        text_column, pair = _guess_text(by_key, text_pair, taken={label_column, *choice_columns})
+    text_column, label_column = _use_last_column(table, text_column, pair, label_column, choice_columns)
     if text_column is None or label_column is None:
         raise _undecided(table, text_column, label_column)
     used = [text_column, label_column, *choice_columns, *([pair] if pair else [])]
@@ -88,14 +82,14 @@ def choose_columns(
         raise OptionError(f"{table.name}: column {show(repeated[0])} is used twice; give each role its own column")
 
     roles = {"text": (text, text_column), "text pair": (text_pair, pair), "label": (label, label_column)}
-    guessed = [(role, found) for role, (asked, found) in roles.items() if found and not asked]
+    guessed = [(role, column) for role, (given, column) in roles.items() if column and not given]
     if not given_choices:
         guessed += [("choices", column) for column in choice_columns]
     return Columns(text=text_column, pair=pair, label=label_column, choices=choice_columns, guessed=tuple(guessed))
 
 
 def guesses_in_words(guessed: Sequence[tuple[str, str]]) -> str:
-    """The sentence that names each role with the columns that were guessed for it."""
+    """Return a sentence with each role and the columns that were guessed for it."""
     roles: dict[str, list[str]] = {}
     for role, column in guessed:
         roles.setdefault(role, []).append(show(column))
@@ -104,12 +98,30 @@ def guesses_in_words(guessed: Sequence[tuple[str, str]]) -> str:
     )
 
 
-def check_column(table: Table, column: str, given_by: str) -> None:
-    """Refuse a column that the table does not have, with the ones that it has."""
+def check_columns(
+    table: Table,
+    *,
+    text: str | None = None,
+    text_pair: str | None = None,
+    label: str | None = None,
+    choices: str | Sequence[str] | None = None,
+) -> tuple[str, ...]:
+    """Return the names in `choices`; refuse columns that the table does not have."""
+    names = tuple(name.strip() for name in choices.split(",")) if isinstance(choices, str) else tuple(choices or ())
+    flags = {"`text`": [text], "`text_pair`": [text_pair], "`label`": [label], "`choices`": names}
+    for flag, columns in flags.items():
+        for column in columns:
+            if column is not None:
+                check_column(table, column, flag)
+    return names
+
+
+def check_column(table: Table, column: str, flag: str) -> None:
+    """Refuse a column that the table does not have; the message lists the table's columns."""
     if column not in table.columns:
         raise DataError(
-            f"{table.name}: no column {show(column)} (from {given_by}){did_you_mean(column, table.columns)}; "
-            f"it has {_listed_columns(table)}"
+            f"{table.name}: no column {show(column)} (from {flag}){did_you_mean(column, table.columns)}; "
+            f"it has {list_columns(table)}"
         )
 
 
@@ -117,14 +129,14 @@ def _key(column: str) -> str:
     return re.sub(r"[\s-]+", "_", column.strip().lower())
 
 
-def _first(known: dict[str, str], names: Sequence[str], *, taken: set[str | None]) -> str | None:
-    return next((known[name] for name in names if name in known and known[name] not in taken), None)
+def _first(by_key: dict[str, str], names: Sequence[str], *, taken: set[str | None]) -> str | None:
+    return next((by_key[name] for name in names if name in by_key and by_key[name] not in taken), None)
 
 
 def _guess_text(
-    known: dict[str, str], text_pair: str | None, *, taken: set[str | None]
+    by_key: dict[str, str], text_pair: str | None, *, taken: set[str | None]
 ) -> tuple[str | None, str | None]:
-    free = {key: column for key, column in known.items() if column not in taken}
+    free = {key: column for key, column in by_key.items() if column not in taken}
     if text_pair is not None:
         partner = next((a for a, b in _PAIR_NAMES if free.get(b) == text_pair and a in free), None)
         return (free[partner] if partner else _first(free, _TEXT_NAMES, taken={text_pair})), text_pair
@@ -134,28 +146,25 @@ def _guess_text(
     return _first(free, _TEXT_NAMES, taken=set()), None
 
 
-def _guess_choices(table: Table, known: dict[str, str]) -> tuple[str, ...]:
+def _guess_choices(table: Table, by_key: dict[str, str]) -> tuple[str, ...]:
     for name in _CHOICE_LISTS:
-        if name in known and isinstance(table.columns[known[name]][0], list | tuple):
-            return (known[name],)
+        if name in by_key and isinstance(table.columns[by_key[name]][0], list | tuple):
+            return (by_key[name],)
     by_stem: dict[str, list[str]] = {}
-    for key in sorted(known, key=lambda k: (len(k), k)):
+    for key in sorted(by_key, key=lambda k: (len(k), k)):
         match = _CHOICE_COLUMN.fullmatch(key)
         if match:
-            by_stem.setdefault(match[1], []).append(known[key])
-    return next((tuple(found) for found in by_stem.values() if len(found) >= 2), ())
+            by_stem.setdefault(match[1], []).append(by_key[key])
+    return next((tuple(columns) for columns in by_stem.values() if len(columns) >= 2), ())
 
 
-def _the_other(
+def _use_last_column(
     table: Table, text: str | None, pair: str | None, label: str | None, choices: tuple[str, ...]
 ) -> tuple[str | None, str | None]:
-    """Text and label where one is known and exactly one column is left for the other."""
-    used = {text, pair, label, *choices}
-    left = [column for column in table.columns if column not in used]
-    if len(left) == 1 and text is None and label is not None:
-        return left[0], label
-    if len(left) == 1 and label is None and text is not None:
-        return text, left[0]
+    """Return text and label; if one of them is missing and only one column is unused, it is that column."""
+    unused = [column for column in table.columns if column not in {text, pair, label, *choices}]
+    if len(unused) == 1 and (text is None) != (label is None):
+        return text or unused[0], label or unused[0]
     return text, label
 
 
@@ -163,18 +172,18 @@ def _undecided(table: Table, text: str | None, label: str | None) -> DataError:
     columns = list(table.columns)
     if len(columns) == 1:
         mark = next((mark for mark in ";\t|," if mark in columns[0]), None)
-        hint = f"; its fields seem to be separated by {mark!r}, not by what its name says" if mark else ""
+        hint = f"; its fields seem to be separated by {mark!r}, which does not fit its name" if mark else ""
         return DataError(f"{table.name}: one column only, {show(columns[0])}, but a text and a label are needed{hint}")
     roles = [role for role, column in (("text", text), ("label", label)) if column is None]
-    question = "is the " + " and which the ".join(roles)
-    choice = " and ".join(f"`{role}`" for role in roles)
-    hint = ""
-    if len(roles) == 2 and table.cells == "text" and any(" " in column.strip() for column in columns):
-        hint = "; or is the line missing that names the columns?"
+    question = "is the " + " and which is the ".join(roles)
+    flags = " and ".join(f"`{role}`" for role in roles)
+    has_no_header = len(roles) == 2 and table.cells == "text" and any(" " in column.strip() for column in columns)
+    hint = "; or is the header line missing?" if has_no_header else ""
     return DataError(
-        f"{table.name}: cannot tell which column {question}; choose with {choice} from {_listed_columns(table)}{hint}"
+        f"{table.name}: cannot tell which column {question}; choose with {flags} from {list_columns(table)}{hint}"
     )
 
 
-def _listed_columns(table: Table) -> str:
+def list_columns(table: Table) -> str:
+    """Return the names of the table's first columns, for messages."""
     return listed([show(column, width=40) for column in table.columns], most=12)

@@ -1,10 +1,10 @@
 """Comma- and tab-separated text.
 
-CSV follows the usual quoting rules, strictly: a quote that is opened is closed, and nothing follows a closing quote but
-a comma. TSV is ambiguous in the wild: some writers quote as in CSV, others (the GLUE files) never quote and let stray
-quotes stand. A TSV file in which every line has as many fields as the header is read line by line, and only a field
-that is wholly and properly quoted loses its quotes; otherwise the CSV rules are tried, and if they fail too the first
-ragged line is reported. (A quoted cell with a tab and a line break that looks like two whole lines is read as such:
+CSV follows the usual quoting rules strictly: every quote is closed, and only a comma may follow a closing quote. TSV is
+ambiguous in practice: some writers quote as in CSV, others (the GLUE files) never quote and keep stray quotes. A TSV
+file in which every line has as many fields as the header is read line by line, and only a field that is quoted
+completely and correctly loses its quotes; otherwise the CSV rules are tried, and if they fail too, the error names the
+first ragged line. (A quoted cell with a tab and a line break that looks like two complete lines is read as two lines:
 stray quotes are far more common.)
 """
 
@@ -24,7 +24,7 @@ _QUOTED = re.compile(r'"(?:[^"]|"")*"')
 
 
 def read_csv(name: str, text: str, *, columns: Sequence[str] | None = None) -> Table:
-    """The table in comma-separated text; the first record names the columns unless they are given."""
+    """Return the table in comma-separated text; the first record names the columns unless they are given."""
     first = text.lstrip("\ufeff").split("\n", 1)[0]
     if columns is None and "," not in first:
         mark = next((mark for mark in ";\t|" if mark in first), None)
@@ -37,27 +37,26 @@ def read_csv(name: str, text: str, *, columns: Sequence[str] | None = None) -> T
 
 
 def read_tsv(name: str, text: str) -> Table:
-    """The table in tab-separated text, with or without quoting (see the module)."""
+    """Return the table in tab-separated text, with or without quoting (see the module)."""
     plain = _line_records(text)
     if plain and all(len(fields) == len(plain[0][1]) for _, fields in plain):
-        return _table(name, [(row, [_unquoted(field) for field in fields]) for row, fields in plain], None)
+        return _table(name, [(row, [_unquote(field) for field in fields]) for row, fields in plain], None)
     try:
-        quoted = _table(name, _csv_records(name, text, delimiter="\t"), None)
+        return _table(name, _csv_records(name, text, delimiter="\t"), None)
     except DataError:
         return _table(name, plain, None)
-    return quoted
 
 
 def read_plain_tsv(
     name: str, text: str, *, columns: Sequence[str] | None = None, drops_short_rows: bool = False
 ) -> Table:
-    """The table in tab-separated text in which a quote is an ordinary character, as in the GLUE files.
+    """Return the table in tab-separated text in which a quote is an ordinary character, as in the GLUE files.
 
     Args:
-        name: the file, for messages.
-        text: its content.
-        columns: the column names of a file without a header.
-        drops_short_rows: leave out rows with too few fields, for official files that are known to have some.
+        name: name of the file in messages.
+        text: content of the file.
+        columns: column names of a file without a header.
+        drops_short_rows: whether to leave out rows with too few fields, which some official files have.
     """
     records = _line_records(text)
     width = len(columns or (records[0][1] if records else ()))
@@ -71,7 +70,7 @@ def _line_records(text: str) -> list[Record]:
     return [(row, line.split("\t")) for row, line in enumerate(lines, start=1) if line]
 
 
-def _unquoted(field: str) -> str:
+def _unquote(field: str) -> str:
     if field.startswith('"') and _QUOTED.fullmatch(field):
         return field[1:-1].replace('""', '"')
     return field
@@ -90,7 +89,7 @@ def _csv_records(name: str, text: str, *, delimiter: str) -> list[Record]:
     except csv.Error as problem:
         if "end of data" in str(problem):
             raise DataError(
-                f"{name}:{row}: a quote is opened in this row and never closed; close or double it"
+                f"{name}:{row}: a quote opens in this row and is never closed; close it or double it"
             ) from None
         raise DataError(
             f"{name}:{row}: text follows a closing quote; write a quote inside a quoted field twice"
@@ -106,11 +105,11 @@ def _table(name: str, records: list[Record], columns: Sequence[str] | None) -> T
     header = list(columns) if columns else _header(name, records[0])
     body = records if columns else records[1:]
     if not body:
-        raise DataError(f"{name}: a header and no rows")
+        raise DataError(f"{name}: has a header but no rows")
     for row, fields in body:
         if len(fields) != len(header):
-            of = "as in the official file" if columns else "as in the header"
-            raise DataError(f"{name}:{row}: {counted(len(fields), 'field')}, expected {len(header)} {of}")
+            source = "as in the official file" if columns else "as in the header"
+            raise DataError(f"{name}:{row}: {counted(len(fields), 'field')}, expected {len(header)} {source}")
     cells = zip(*[fields for _, fields in body], strict=True)
     return Table(
         name=name,

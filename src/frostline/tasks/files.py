@@ -1,4 +1,4 @@
-"""Files -> `Table`: which reader a name asks for, and whether the bytes are what the name says."""
+"""Files -> `Table`: the reader for a file name, and checks that the content fits the name."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TEXT_READERS: dict[str, Callable[[str, str], Table]] = {
 }
 SUFFIXES = (*_TEXT_READERS, ".parquet")
 
-# What the first bytes betray about a file under the wrong name.
+# The first bytes of files that have the wrong suffix.
 _SIGNATURES = (
     (b"\x1f\x8b", "is compressed with gzip; add .gz to its name"),
     (b"PAR1", "is a Parquet file; name it .parquet"),
@@ -34,32 +34,32 @@ _SIGNATURES = (
 
 
 def has_known_suffix(path: str | Path) -> bool:
-    """Whether the name ends as one of the formats that can be read, .gz or not."""
+    """Whether the name has the suffix of a format that can be read, with or without .gz."""
     return format_of(path) in SUFFIXES
 
 
 def format_of(path: str | Path) -> str:
-    """The suffix that decides the format: '.csv' for both reviews.csv and reviews.csv.gz."""
+    """Return the suffix that decides the format: '.csv' for both reviews.csv and reviews.csv.gz."""
     name = Path(path).name.lower().removesuffix(".gz")
     return Path(name).suffix
 
 
 def read_file(path: str | Path) -> Table:
-    """The rows of a CSV, TSV, JSON lines, JSON or Parquet file, plain or .gz."""
+    """Return the rows of a CSV, TSV, JSON lines, JSON or Parquet file, plain or .gz."""
     suffix = format_of(path)
     if Path(path).is_dir():
         raise DataError(f"{path}: is a folder; give a file in it, or a preset with `data_dir={path}`")
     if suffix not in SUFFIXES:
         if not Path(path).exists():
             raise missing_file(Path(path))
-        raise DataError(f"{path}: unknown kind of file {suffix!r}; known: {', '.join(SUFFIXES)}, each also with .gz")
+        raise DataError(f"{path}: unknown file format {suffix!r}; known: {', '.join(SUFFIXES)}, each also with .gz")
     if suffix == ".parquet":
         return read_parquet(str(path), read_bytes(path))
     return _TEXT_READERS[suffix](str(path), read_text(path))
 
 
 def read_bytes(path: str | Path) -> bytes:
-    """The bytes of a file, unpacked if its name ends in .gz."""
+    """Return the bytes of a file, decompressed if its name ends in .gz."""
     path = Path(path)
     try:
         content = path.read_bytes()
@@ -71,14 +71,14 @@ def read_bytes(path: str | Path) -> bytes:
         try:
             content = gzip.decompress(content)
         except (OSError, EOFError, zlib.error) as problem:
-            raise DataError(f"{path}: broken gzip file ({problem}); fetch or write it again") from None
+            raise DataError(f"{path}: broken gzip file ({problem}); download or write it again") from None
     if not content:
         raise DataError(f"{path}: empty file")
     return content
 
 
 def read_text(path: str | Path) -> str:
-    """The text of a UTF-8 file, without its byte order mark if it has one."""
+    """Return the text of a UTF-8 file, without its byte order mark if it has one."""
     content = read_bytes(path)
     for signature, problem in _SIGNATURES:
         if content.startswith(signature):
@@ -90,7 +90,7 @@ def read_text(path: str | Path) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as problem:
-        # A byte order mark is cut off before decoding, and with it three bytes of the position.
+        # A byte order mark is removed before decoding, so the position lacks its three bytes.
         offset = problem.start + (3 if content.startswith(b"\xef\xbb\xbf") else 0)
         row = content.count(b"\n", 0, offset) + 1
         raise DataError(
@@ -99,12 +99,12 @@ def read_text(path: str | Path) -> str:
 
 
 def missing_file(path: Path) -> DataError:
-    """The error for a file that is not there, naming its nearest neighbours in the folder."""
+    """Return the error for a missing file, with the files in its folder that have a similar name."""
     folder = path.parent
     if not folder.is_dir():
         return DataError(f"{path}: no such file: there is no folder {folder}")
-    there = sorted(entry.name for entry in folder.iterdir() if entry.is_file() and has_known_suffix(entry))
-    near = get_close_matches(path.name, there, n=3, cutoff=0.7)
+    names = sorted(entry.name for entry in folder.iterdir() if entry.is_file() and has_known_suffix(entry))
+    near = get_close_matches(path.name, names, n=3, cutoff=0.7)
     if near:
         return DataError(f"{path}: no such file (did you mean {' or '.join(str(folder / name) for name in near)}?)")
-    return DataError(f"{path}: no such file" + (f"; there are {listed(there)}" if there else ""))
+    return DataError(f"{path}: no such file" + (f"; the folder has {listed(names)}" if names else ""))

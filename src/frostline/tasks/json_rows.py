@@ -1,4 +1,4 @@
-"""JSON lines, and JSON files that hold a list of objects."""
+"""Readers of JSON lines and of JSON files with a list of objects."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from frostline.tasks.raw_table import MISSING, Table, show
 
 
 def read_json_lines(name: str, text: str) -> Table:
-    """The table in text with one JSON object per line; blank lines are passed over."""
+    """Return the table in a text with one JSON object per line; blank lines are skipped."""
     objects: list[tuple[int, dict[str, object]]] = []
     for row, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
@@ -25,7 +25,7 @@ def read_json_lines(name: str, text: str) -> Table:
 
 
 def read_json(name: str, text: str) -> Table:
-    """The table in a JSON list of objects (rows count from 1), or in JSON lines that were named .json."""
+    """Return the table in a JSON list of objects (rows count from 1), or in JSON lines with the suffix .json."""
     try:
         value = json.loads(text)
     except json.JSONDecodeError as problem:
@@ -39,13 +39,13 @@ def read_json(name: str, text: str) -> Table:
     if isinstance(value, dict) and "\n" not in text.strip() and not any(isinstance(x, list) for x in value.values()):
         return read_json_lines(name, text)
     if not isinstance(value, list):
-        raise DataError(f"{name}: holds one JSON {_kind(value)}; needed is a list of objects, one per row")
+        raise DataError(f"{name}: contains one JSON {_kind(value)}, expected a list of objects, one per row")
     return _table(name, [(row, _object(name, row, item)) for row, item in enumerate(value, start=1)])
 
 
 def _object(name: str, row: int, value: object) -> dict[str, object]:
     if not isinstance(value, dict):
-        hint = "; a file that is one list ends in .json" if isinstance(value, list) else ""
+        hint = "; if the file is one list, name it .json" if isinstance(value, list) else ""
         raise DataError(
             f'{name}:{row}: a JSON {_kind(value)}, expected an object such as {{"text": ..., "label": ...}}{hint}'
         )
@@ -60,11 +60,11 @@ def _kind(value: object) -> str:
 def _table(name: str, objects: list[tuple[int, dict[str, object]]]) -> Table:
     if not objects:
         raise DataError(f"{name}: empty file")
-    columns = list(dict.fromkeys(key for _, item in objects for key in item))
+    columns = dict.fromkeys(key for _, item in objects for key in item)
     for column in columns:
         if not column.strip():
             row = next(row for row, item in objects if column in item)
-            raise DataError(f"{name}:{row}: a key without a name ({show(column)})")
+            raise DataError(f"{name}:{row}: a key has no name ({show(column)})")
     return Table(
         name=name,
         columns={column: [item.get(column, MISSING) for _, item in objects] for column in columns},

@@ -1,8 +1,8 @@
-"""Cells -> labels: what kind of task a column asks for, its class names, and every way it can be wrong.
+"""Cells -> labels: the kind of task, the class names, and an error for every malformed label.
 
 The rule for numbers: a fraction anywhere means regression; whole numbers are classes, unless there are more than 20
 different ones and they are more than a tenth of the rows. Strings and booleans are classes. Class names are sorted,
-numbers by value and strings by alphabet; columns that carry their own names (`ClassLabel`) keep their order.
+numbers by value and strings alphabetically; columns with their own class names (`ClassLabel`) keep their order.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Value = bool | int | float | str
 
 @dataclass(frozen=True, kw_only=True)
 class LabelColumn:
-    """A parsed label column: what it asks for, the class names, the labels, and what the user should know."""
+    """A parsed label column: the kind of task, the class names, the labels, and notes for the user."""
 
     kind: Kind
     names: tuple[str, ...]
@@ -36,31 +36,33 @@ class LabelColumn:
 
 
 def parse_labels(table: Table, column: str, *, kind: Kind | None = None, may_be_one: bool = False) -> LabelColumn:
-    """The labels of a column that nothing is known about yet (the training rows).
+    """Return the labels of the training rows, whose kind and classes are not known yet.
 
     Args:
-        table: of the rows.
-        column: with the labels.
-        kind: classification or regression, where it was said.
-        may_be_one: whether all may be of one class: of rows to judge a model on, not of rows to learn from.
+        table: the training rows.
+        column: the column with the labels.
+        kind: classification or regression, if the user chose one.
+        may_be_one: whether a single class is allowed: for rows to evaluate a model on, not for training rows.
     """
     if column in table.class_names:
-        return _class_numbers(table, column, kind)
-    values, notes = _values(table, column)
+        return _read_class_label(table, column, kind)
+    values, notes = _read_values(table, column)
     is_numeric = _refuse_mixture(table, column, values, kind)
     decided, reason = (kind, "") if kind in ("classification", "regression") else _decide(values, is_numeric)
     if decided == "regression":
         if not is_numeric:
             raise table.error(0, column, f"{show(values[0])} is not a number; regression needs numbers")
-        numbers = _finite(table, column, values)
+        numbers = _to_finite(table, column, values)
         if len(set(numbers)) == 1:
             raise DataError(
                 f"{table.name}: column {show(column)}: every one of {counted(len(numbers), 'row')} is {numbers[0]:g}; "
                 "there is nothing to predict"
             )
-        return LabelColumn(kind="regression", names=(), labels=numbers, notes=(*notes, *_reason_note(column, reason)))
+        if reason:
+            notes += (f"column {show(column)} is taken as numbers to predict (regression): {reason}",)
+        return LabelColumn(kind="regression", names=(), labels=numbers, notes=notes)
     if is_numeric:
-        _finite(table, column, values)
+        _to_finite(table, column, values)
     names = _class_names(table, column, values, is_numeric, is_asked=kind == "classification", may_be_one=may_be_one)
     number_of = {name: number for number, name in enumerate(names)}
     labels = tuple([number_of[name_of(value, is_numeric)] for value in values])
@@ -68,20 +70,19 @@ def parse_labels(table: Table, column: str, *, kind: Kind | None = None, may_be_
 
 
 def parse_known_labels(table: Table, column: str, known: LabelColumn) -> Labels:
-    """The labels of further rows (validation, test) of a task whose classes are known."""
+    """Return the labels of further rows (validation, test) of a task whose classes are known."""
     if known.kind == "regression":
-        values, _ = _values(table, column)
-        return _finite(table, column, [_number_at(table, column, i, value) for i, value in enumerate(values)])
+        return _to_finite(table, column, _read_values(table, column)[0])
     numbers = {name: number for number, name in enumerate(known.names)}
     if column in table.class_names:
-        there = table.class_names[column]
-        values = [there[number] for number in _checked_class_numbers(table, column)]
+        names = table.class_names[column]
+        values: list[Value] = [names[number] for number in _check_class_numbers(table, column)]
     else:
-        values, _ = _values(table, column)
+        values, _ = _read_values(table, column)
     number_of: dict[tuple[type, Value], int] = {}
     for index, value in enumerate(values):
         if (type(value), value) not in number_of:
-            name = next((n for n in (str(value), name_of(value, _is_number(value))) if n in numbers), None)
+            name = next((n for n in (str(value), name_of(value, True)) if n in numbers), None)
             if name is None:
                 hint = did_you_mean(str(value), known.names)
                 raise table.error(index, column, f"{show(value)} is not one of {listed(known.names, most=20)}{hint}")
@@ -90,8 +91,8 @@ def parse_known_labels(table: Table, column: str, known: LabelColumn) -> Labels:
 
 
 def parse_choice_labels(table: Table, column: str, choices: Sequence[Sequence[str]]) -> tuple[int, ...]:
-    """The number of the right choice in every row, counted from 0."""
-    values, _ = _values(table, column)
+    """Return the number of the right choice in every row, counted from 0."""
+    values, _ = _read_values(table, column)
     labels = []
     for index, (value, candidates) in enumerate(zip(values, choices, strict=True)):
         number = _as_number(value)
@@ -105,21 +106,16 @@ def parse_choice_labels(table: Table, column: str, choices: Sequence[Sequence[st
     return tuple(labels)
 
 
-def _reason_note(column: str, reason: str) -> tuple[str, ...]:
-    """The note for a kind that was decided from the values, or nothing."""
-    return (f"column {show(column)} is taken as numbers to predict (regression): {reason}",) if reason else ()
-
-
 def name_of(value: Value, is_numeric: bool) -> str:
-    """The class name of a value: 1, 1.0 and '1' are one class where all labels are numbers."""
+    """Return the class name of a value: 1, 1.0 and '1' are one class if all labels are numbers."""
     number = _as_number(value) if is_numeric else None
     if number is None:
         return str(value)
     return str(int(number)) if math.isfinite(number) and number == int(number) else repr(float(number))
 
 
-def _values(table: Table, column: str) -> tuple[list[Value], tuple[str, ...]]:
-    """The cells without surrounding spaces, every one a single value; the notes say what was cut."""
+def _read_values(table: Table, column: str) -> tuple[list[Value], tuple[str, ...]]:
+    """Return the cells without surrounding spaces, each a single value, and a note about removed spaces."""
     values: list[Value] = []
     missing: list[int] = []
     cut = 0
@@ -134,22 +130,22 @@ def _values(table: Table, column: str) -> tuple[list[Value], tuple[str, ...]]:
         else:
             raise table.error(index, column, _not_a_label(table, index, cell))
     if missing:
-        raise _unlabelled(table, column, missing)
+        raise _missing_labels(table, column, missing)
     notes = (f"spaces around {counted(cut, 'label')} in column {show(column)} were removed",) if cut else ()
     return values, notes
 
 
-def _unlabelled(table: Table, column: str, missing: list[int]) -> DataError:
-    what = "no such key" if table.columns[column][missing[0]] is MISSING else "no label"
-    rest = f" ({counted(len(missing), 'row')} of {len(table):,}: {listed([table.rows[i] for i in missing])})"
-    return table.error(missing[0], column, f"{what}{rest if len(missing) > 1 else ''}; label the row or remove it")
+def _missing_labels(table: Table, column: str, missing: list[int]) -> DataError:
+    problem = "no such key" if table.columns[column][missing[0]] is MISSING else "no label"
+    rows = f" ({counted(len(missing), 'row')} of {len(table):,}: {listed([table.rows[i] for i in missing])})"
+    return table.error(missing[0], column, f"{problem}{rows if len(missing) > 1 else ''}; label the row or remove it")
 
 
 def _not_a_label(table: Table, index: int, cell: object) -> str:
     if not isinstance(cell, list | tuple):
-        return f"{show(cell)} is not a label; needed is a string or a number"
-    for name, other in table.columns.items():
-        value = other[index]
+        return f"{show(cell)} is not a label; give a string or a number"
+    for name, cells in table.columns.items():
+        value = cells[index]
         tokens = value.split() if isinstance(value, str) else value if isinstance(value, list) else []
         if value is not cell and len(cell) > 1 and len(tokens) == len(cell) and name:
             return f"a list of {len(cell)} labels, one per token of {show(name)}; token labels are not supported"
@@ -157,22 +153,22 @@ def _not_a_label(table: Table, index: int, cell: object) -> str:
 
 
 def _refuse_mixture(table: Table, column: str, values: list[Value], kind: Kind | None) -> bool:
-    """Whether all labels are numbers; numbers among names are refused, at a row of the rarer sort."""
-    looks = [_looks(value, table.cells) for value in values]
-    sorts = Counter(looks).most_common()
-    if len(sorts) > 1 and (kind != "classification" or table.cells == "typed"):
-        usual, rare = sorts[0][0], sorts[-1][0]
-        odd = looks.index(rare)
-        count = f"{sorts[0][1]:,} of {len(values):,} labels are {usual}s"
+    """Whether all labels are numbers; refuse a mixture of numbers and names, at a row of the rarer kind."""
+    kinds = [_kind_of(value, table.cells) for value in values]
+    counts = Counter(kinds).most_common()
+    if len(counts) > 1 and (kind != "classification" or table.cells == "typed"):
+        usual, rare = counts[0][0], counts[-1][0]
+        odd = kinds.index(rare)
+        count = f"{counts[0][1]:,} of {len(values):,} labels are {usual}s"
         if kind == "regression" or usual == "number":
-            raise table.error(odd, column, f"{show(values[odd])} is not a number, but {count}; mend or remove the row")
+            raise table.error(odd, column, f"{show(values[odd])} is not a number, but {count}; fix or remove the row")
         raise table.error(
-            odd, column, f"{show(values[odd])} is a {rare}, but {count}; mend it, or make all labels names"
+            odd, column, f"{show(values[odd])} is a {rare}, but {count}; fix it, or make all labels names"
         )
-    return len(sorts) == 1 and sorts[0][0] == "number"
+    return len(counts) == 1 and counts[0][0] == "number"
 
 
-def _looks(value: Value, cells: str) -> str:
+def _kind_of(value: Value, cells: str) -> str:
     if isinstance(value, bool):
         return "boolean"
     if isinstance(value, int | float) or (cells == "text" and _NUMBER.fullmatch(value)):
@@ -180,39 +176,24 @@ def _looks(value: Value, cells: str) -> str:
     return "name"
 
 
-def _is_number(value: Value) -> bool:
-    return _as_number(value) is not None
-
-
 def _as_number(value: Value) -> int | float | None:
-    if isinstance(value, bool):
-        return None
-    if isinstance(value, str):
-        if not _NUMBER.fullmatch(value):
-            return None
-        value = float(value) if not value.lstrip("+-").isdigit() or len(value) > 400 else int(value)
-    if isinstance(value, float) and not math.isfinite(value):
-        return value
-    return value
+    if isinstance(value, str) and _NUMBER.fullmatch(value):
+        return float(value) if not value.lstrip("+-").isdigit() or len(value) > 400 else int(value)
+    return None if isinstance(value, str | bool) else value
 
 
-def _number_at(table: Table, column: str, index: int, value: Value) -> int | float:
-    number = _as_number(value)
-    if number is None:
-        raise table.error(index, column, f"{show(value)} is not a number; this column is a regression target")
-    return number
-
-
-def _finite(table: Table, column: str, values: Sequence[Value]) -> tuple[float, ...]:
+def _to_finite(table: Table, column: str, values: Sequence[Value]) -> tuple[float, ...]:
     numbers = []
     for index, value in enumerate(values):
+        number = _as_number(value)
+        if number is None:
+            raise table.error(index, column, f"{show(value)} is not a number; this column is a regression target")
         try:
-            number = float(_number_at(table, column, index, value))
+            numbers.append(float(number))
         except OverflowError:
-            number = math.inf
-        if not math.isfinite(number):
-            raise table.error(index, column, f"{show(value)} is not a finite number; mend or remove the row")
-        numbers.append(number)
+            numbers.append(math.inf)
+        if not math.isfinite(numbers[-1]):
+            raise table.error(index, column, f"{show(value)} is not a finite number; fix or remove the row")
     return tuple(numbers)
 
 
@@ -221,10 +202,10 @@ def _decide(values: list[Value], is_numeric: bool) -> tuple[Kind, str]:
         return "classification", ""
     numbers = [n for n in map(_as_number, values) if n is not None]
     if any(isinstance(n, float) and math.isfinite(n) and n != int(n) for n in numbers):
-        return "regression", "it holds fractions"
+        return "regression", "it contains fractions"
     distinct = len(set(numbers))
     if distinct > MOST_WHOLE_NUMBER_CLASSES and distinct * 10 > len(numbers):
-        return "regression", f"it holds {distinct:,} different whole numbers in {len(numbers):,} rows"
+        return "regression", f"it contains {distinct:,} different whole numbers in {len(numbers):,} rows"
     return "classification", ""
 
 
@@ -235,11 +216,7 @@ def _class_names(
     for index, value in enumerate(values):
         first.setdefault(name_of(value, is_numeric), index)
     if len(first) == 1 and not may_be_one:
-        name = next(iter(first))
-        raise DataError(
-            f"{table.name}: column {show(column)}: only one class ({show(name)}) in {counted(len(values), 'row')}; "
-            "two or more are needed"
-        )
+        raise _single_class(table, column, next(iter(first)))
     if len(first) > 2 and len(first) * 2 > len(values) and not is_numeric and not is_asked:
         many = f"{table.name}: column {show(column)}: {len(first):,} different values in {len(values):,} rows; "
         if all(_DECIMAL_COMMA.fullmatch(name) for name in first):
@@ -260,29 +237,33 @@ def _class_names(
     return tuple(sorted(first, key=float)) if is_numeric else tuple(sorted(first))
 
 
-def _class_numbers(table: Table, column: str, kind: Kind | None) -> LabelColumn:
+def _single_class(table: Table, column: str, name: str) -> DataError:
+    return DataError(
+        f"{table.name}: column {show(column)}: only one class ({show(name)}) in {counted(len(table), 'row')}; "
+        "two or more are needed"
+    )
+
+
+def _read_class_label(table: Table, column: str, kind: Kind | None) -> LabelColumn:
     if kind == "regression":
         raise OptionError(
-            f"{table.name}: column {show(column)} holds classes, not numbers; it cannot be a regression target"
+            f"{table.name}: column {show(column)} contains classes, not numbers; it cannot be a regression target"
         )
     names = table.class_names[column]
-    labels = _checked_class_numbers(table, column)
+    labels = _check_class_numbers(table, column)
     if len(set(labels)) == 1:
-        raise DataError(
-            f"{table.name}: column {show(column)}: only one class ({show(names[labels[0]])}) in "
-            f"{counted(len(labels), 'row')}; two or more are needed"
-        )
+        raise _single_class(table, column, names[labels[0]])
     absent = [name for number, name in enumerate(names) if number not in set(labels)]
     notes = (f"no training row has the label {listed(absent)}",) if absent else ()
     return LabelColumn(kind="classification", names=names, labels=labels, notes=notes)
 
 
-def _checked_class_numbers(table: Table, column: str) -> tuple[int, ...]:
-    """Class numbers of a column with known names; -1 is how `datasets` writes 'no label'."""
+def _check_class_numbers(table: Table, column: str) -> tuple[int, ...]:
+    """Return the class numbers of a column with known names; `datasets` writes -1 for 'no label'."""
     cells = table.columns[column]
     missing = [index for index, cell in enumerate(cells) if is_missing(cell) or cell == -1]
     if missing:
-        raise _unlabelled(table, column, missing)
+        raise _missing_labels(table, column, missing)
     names = table.class_names[column]
     labels = []
     for index, cell in enumerate(cells):

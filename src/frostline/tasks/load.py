@@ -1,4 +1,4 @@
-"""`load_task`: whatever the user points at -> `Task`."""
+"""`load_task`: a file, frame, dataset, preset or hub id -> `Task`."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from frostline.tasks.columns import Columns, check_column, choose_columns
 from frostline.tasks.files import format_of, has_known_suffix, missing_file, read_file
 from frostline.tasks.hub import is_saved_dataset, load_hub, load_saved
 from frostline.tasks.labels import LabelColumn, parse_choice_labels, parse_known_labels, parse_labels
-from frostline.tasks.preset import PRESETS, Preset, find_preset, unknown_preset
+from frostline.tasks.preset import Preset, find_preset, near_preset, unknown_preset
 from frostline.tasks.raw_table import Table, is_missing, listed, show
-from frostline.tasks.task import KINDS, Kind, Protocol, Split, Task
-from frostline.tasks.texts import parse_choices, parse_texts
+from frostline.tasks.task import KINDS, Kind, Labels, Protocol, Split, Task
+from frostline.tasks.texts import parse_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,7 +52,7 @@ def load_task(
     seed: int = 0,
     splits: bool = True,
 ) -> Task:
-    """The task in a file, a DataFrame, a dataset, a preset or a hub dataset.
+    """Return the task in a file, a DataFrame, a dataset, a preset or a hub dataset.
 
     Args:
         data: CSV, TSV, JSON lines, JSON or Parquet file (plain or .gz), a folder written by `save_to_disk`, a pandas
@@ -60,16 +60,16 @@ def load_task(
         text: the column with the text; guessed from common names if not given, like the next three.
         text_pair: the column with the second text.
         label: the column with the label.
-        choices: for multiple choice, the column with lists of candidates, or the columns with one candidate each.
+        choices: for multiple choice, the column with lists of choices, or the columns with one choice each.
         data_dir: for presets, the folder with the official files, or a DatasetDict in the hub's format.
-        validation: a further source with the validation rows.
-        test: a further source with the test rows.
+        validation: a separate source of the validation rows.
+        test: a separate source of the test rows.
         metric: the metric that decides, a name in `METRICS`.
-        kind: classification or regression, where the values leave a doubt.
+        kind: classification or regression, for labels that could be either.
         protocol: 'held-out', or 'paper' to select and report on the same split.
         revision: branch, tag or commit on the hub.
-        seed: of the splits that are carved.
-        splits: False leaves the rows as they are and carves nothing.
+        seed: random seed of the splits that are carved.
+        splits: whether to carve missing splits; False keeps the rows as they are.
 
     Example:
         >>> task = frostline.load_task("reviews.csv", text="text", label="label")
@@ -78,33 +78,33 @@ def load_task(
     """
     if kind is not None and kind not in KINDS:
         raise OptionError(f"unknown kind {kind!r}{did_you_mean(str(kind), KINDS)}; known: {', '.join(KINDS)}")
-    preset = _preset(data)
+    preset = _find_preset(data)
     if preset is None:
         if data_dir is not None:
-            raise OptionError(f"`data_dir` goes with a preset; {_name_of(data)} is none{_near_preset(data)}")
-        tables, name = _tables(data, revision)
+            raise OptionError(f"`data_dir` needs a preset; {_name_of(data)} is not one{_near_preset(data)}")
+        tables, name = _read_tables(data, revision)
         columns = choose_columns(tables["train"], text=text, text_pair=text_pair, label=label, choices=choices)
         notes = _drop_unlabelled(tables, columns)
         for split, source in (("validation", validation), ("test", test)):
             if source is not None:
                 if split in tables:
-                    raise OptionError(f"`{split}`: {_name_of(data)} has a {split} split of its own; give one of them")
-                tables[split] = _one_table(source, split)
-        parts = _table_parts(name, tables, columns, kind=kind, notes=notes, may_be_one=not splits)
+                    raise OptionError(f"`{split}`: {_name_of(data)} already has a {split} split; give one of them")
+                tables[split] = _read_table(source, split)
+        parts = _parse_tables(name, tables, columns, kind=kind, notes=notes, may_be_one=not splits)
     else:
         own = {"text": text, "text_pair": text_pair, "label": label, "choices": choices, "kind": kind}
-        parts = _preset_parts(preset, {**own, "validation": validation, "test": test}, data_dir, revision)
+        parts = _read_preset(preset, {**own, "validation": validation, "test": test}, data_dir, revision)
     return assemble(parts, protocol=protocol, seed=seed, metric=metric, carves=splits)
 
 
-def _preset(data: Source) -> Preset | None:
-    """The preset that the data names; a file or saved dataset of that name comes first."""
+def _find_preset(data: Source) -> Preset | None:
+    """Return the preset with this name, unless there is a file or saved dataset of the same name."""
     if not isinstance(data, str) or (_exists(data) and (Path(data).is_file() or is_saved_dataset(data))):
         return None
     return find_preset(data)
 
 
-def _preset_parts(
+def _read_preset(
     preset: Preset, given: Mapping[str, object], data_dir: str | Path | DatasetDict | None, revision: str | None
 ) -> Parts:
     useless = [f"`{name}`" for name, value in given.items() if value is not None]
@@ -115,12 +115,12 @@ def _preset_parts(
     if not preset.takes_data_dir:
         for name, value in (("data_dir", data_dir), ("revision", revision)):
             if value is not None:
-                raise OptionError(f"`{name}`: not with the preset {preset.name}, whose data Frostline fetches itself")
+                raise OptionError(f"`{name}`: not with the preset {preset.name}, whose data Frostline downloads itself")
     return replace(preset.read(data_dir, revision), preset=preset.name)
 
 
-def _tables(data: Source, revision: str | None) -> tuple[dict[str, Table], str]:
-    """The tables by split, and the task's name."""
+def _read_tables(data: Source, revision: str | None) -> tuple[dict[str, Table], str]:
+    """Return the tables by split, and the task's name."""
     if isinstance(data, str) and data == "-":
         raise OptionError("-: standard input is not read; give a file")
     if isinstance(data, str) and not _exists(data):
@@ -130,31 +130,29 @@ def _tables(data: Source, revision: str | None) -> tuple[dict[str, Table], str]:
         if match is None or data.lower().startswith(_BENCHMARK_PREFIXES):
             raise unknown_preset(data)
         hint = "check the name and the network" + _near_preset(data)
-        found = load_hub(match[1], config=match[2], revision=revision, hint=hint)
-        return _dict_tables(data, found), data
+        return _read_dict(data, load_hub(match[1], config=match[2], revision=revision, hint=hint)), data
     if revision is not None:
-        raise OptionError(f"`revision` goes with a hub dataset; {_name_of(data)} is none")
+        raise OptionError(f"`revision` needs a hub dataset; {_name_of(data)} is not one")
     if isinstance(data, str | Path):
         if is_saved_dataset(data):
-            loaded = load_saved(data)
-            found = loaded if isinstance(loaded, dict) else {"train": loaded}
-            return _dict_tables(str(data), found), Path(data).name
+            saved = load_saved(data)
+            return _read_dict(str(data), saved if isinstance(saved, dict) else {"train": saved}), Path(data).name
         stem = Path(data).name.removesuffix(".gz")
         return {"train": read_file(data)}, stem.removesuffix(format_of(data)) or stem
     if isinstance(data, dict):
-        return _dict_tables("DatasetDict", data), "DatasetDict"
-    return {"train": _one_table(data, "data")}, type(data).__name__
+        return _read_dict("DatasetDict", data), "DatasetDict"
+    return {"train": _read_table(data, "data")}, type(data).__name__
 
 
-def _one_table(source: Any, role: str) -> Table:
-    """The table of one file, frame or dataset, for one role."""
+def _read_table(source: Any, role: str) -> Table:
+    """Return the table of one file, frame or dataset, for one role."""
     if isinstance(source, str | Path):
         return read_file(source)
     kind = type(source).__name__
-    return _in_memory(kind if role == "data" else f"{kind} ({role})", source)
+    return _read_in_memory(kind if role == "data" else f"{kind} ({role})", source)
 
 
-def _in_memory(name: str, source: Any) -> Table:
+def _read_in_memory(name: str, source: Any) -> Table:
     kind = type(source).__name__
     if kind == "DataFrame":
         return read_frame(name, source)
@@ -163,23 +161,21 @@ def _in_memory(name: str, source: Any) -> Table:
     raise OptionError(f"{name}: cannot read a task from a {kind}; give a file, a DataFrame or a Dataset")
 
 
-def _dict_tables(name: str, found: Mapping[str, Any]) -> dict[str, Table]:
-    if len(found) == 1:
-        return {"train": _in_memory(name, next(iter(found.values())))}
-    chosen = {role: next((n for n in names if n in found), None) for role, names in _SPLIT_NAMES.items()}
+def _read_dict(name: str, splits: Mapping[str, Any]) -> dict[str, Table]:
+    if len(splits) == 1:
+        return {"train": _read_in_memory(name, next(iter(splits.values())))}
+    chosen = {role: next((n for n in names if n in splits), None) for role, names in _SPLIT_NAMES.items()}
     if chosen["train"] is None:
-        has = f"it has {listed(list(found))}" if found else "it is empty"
+        has = f"it has {listed(list(splits))}" if splits else "it is empty"
         raise DataError(f"{name}: no split named train; {has}")
-    return {role: _in_memory(f"{name}[{split}]", found[split]) for role, split in chosen.items() if split}
+    return {role: _read_in_memory(f"{name}[{split}]", splits[split]) for role, split in chosen.items() if split}
 
 
 def _drop_unlabelled(tables: dict[str, Table], columns: Columns) -> list[str]:
-    """Leave out splits of a published dataset whose labels are kept secret, and say so."""
+    """Remove the splits of a published dataset whose labels are secret, and return notes about them."""
     notes = []
-    for role in ("validation", "test"):
-        table = tables.get(role)
-        if table is None:
-            continue
+    for role in [name for name in ("validation", "test") if name in tables]:
+        table = tables[role]
         cells = table.columns.get(columns.label, ())
         secret = -1 if columns.label in table.class_names else None
         if all(is_missing(cell) or cell == secret for cell in cells):
@@ -188,7 +184,7 @@ def _drop_unlabelled(tables: dict[str, Table], columns: Columns) -> list[str]:
     return notes
 
 
-def _table_parts(
+def _parse_tables(
     name: str,
     tables: Mapping[str, Table],
     columns: Columns,
@@ -199,46 +195,35 @@ def _table_parts(
 ) -> Parts:
     train = tables["train"]
     if kind == "multiple choice" and not columns.choices:
-        raise OptionError(f"{train.name}: multiple choice needs the columns with the candidates (`choices`)")
+        raise OptionError(f"{train.name}: multiple choice needs the columns with the choices (`choices`)")
     if kind is not None and kind != "multiple choice" and columns.choices:
-        raise OptionError(f"{train.name}: `choices` goes with multiple choice, not with {kind}")
+        raise OptionError(f"{train.name}: `choices` is for multiple choice, not for {kind}")
     for table in tables.values():
         for column in (columns.text, columns.label, *columns.choices, *([columns.pair] if columns.pair else [])):
             check_column(table, column, "the training rows")
-    known: LabelColumn | None = None
+    train_labels: LabelColumn | None = None
     splits: dict[str, Split] = {}
     for role, table in tables.items():
-        if columns.choices:
-            splits[role] = _choice_split(table, columns)
-            continue
-        texts = parse_texts(table, columns.text)
-        pairs = parse_texts(table, columns.pair) if columns.pair else None
-        if known is None:
-            known = parse_labels(table, columns.label, kind=kind, may_be_one=may_be_one)
-            labels = known.labels
+        texts, pairs, choices = parse_rows(table, columns)
+        if choices is not None:
+            labels: Labels = parse_choice_labels(table, columns.label, choices)
+        elif train_labels is None:
+            train_labels = parse_labels(table, columns.label, kind=kind, may_be_one=may_be_one)
+            labels = train_labels.labels
         else:
-            labels = parse_known_labels(table, columns.label, known)
-        splits[role] = Split(texts=texts, pairs=pairs, labels=labels, rows=tuple(table.rows))
+            labels = parse_known_labels(table, columns.label, train_labels)
+        splits[role] = Split(texts=texts, pairs=pairs, choices=choices, labels=labels, rows=tuple(table.rows))
     return Parts(
         name=name,
-        kind=known.kind if known else "multiple choice",
-        label_names=known.names if known else _choice_names(splits),
+        kind=train_labels.kind if train_labels else "multiple choice",
+        label_names=train_labels.names if train_labels else _choice_names(splits),
         train=splits["train"],
         validation=splits.get("validation"),
         test=splits.get("test"),
         source=train.name,
-        notes=(*columns.notes, *(known.notes if known else ()), *notes),
+        notes=(*columns.notes, *(train_labels.notes if train_labels else ()), *notes),
         guessed_columns=columns.guessed,
     )
-
-
-def _choice_split(table: Table, columns: Columns) -> Split:
-    texts = parse_texts(table, columns.text)
-    if columns.pair:
-        texts = tuple([f"{a} {b}" for a, b in zip(texts, parse_texts(table, columns.pair), strict=True)])
-    choices = parse_choices(table, columns.choices)
-    labels = parse_choice_labels(table, columns.label, choices)
-    return Split(texts=texts, choices=choices, labels=labels, rows=tuple(table.rows))
 
 
 def _choice_names(splits: Mapping[str, Split]) -> tuple[str, ...]:
@@ -258,5 +243,4 @@ def _name_of(data: object) -> str:
 
 
 def _near_preset(data: object) -> str:
-    names = [*PRESETS.names(), *(alias for _, preset in PRESETS.items() for alias in preset.aliases)]
-    return did_you_mean(data, names) if isinstance(data, str) else ""
+    return near_preset(data) if isinstance(data, str) else ""

@@ -1,7 +1,7 @@
-"""Task metrics: how predictions are judged. One short function each; higher is better unless it says otherwise.
+"""Task metrics: functions of labels and predictions; higher is better unless the summary says otherwise.
 
-None of them is ever NaN. Where a correlation is undefined because labels or predictions are constant it is 0.0: such a
-model knows nothing about the order of the rows. Predictions that are not finite are an error.
+They are never NaN. A correlation that is undefined because labels or predictions are constant is 0.0: such a model
+knows nothing about the order of the rows. Predictions that are not finite are an error.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from frostline.errors import OptionError
-from frostline.registry import Registry
+from frostline.registry import Registry, describe
 from frostline.tasks.task import Kind, Split
 
 if TYPE_CHECKING:
@@ -26,18 +26,18 @@ IMBALANCE = 3
 
 @dataclass(frozen=True, kw_only=True)
 class TaskMetric:
-    """A named way to judge predictions; call it with labels and predictions.
+    """A named metric; call it with labels and predictions.
 
     Args:
-        name: of the metric.
-        summary: what it says, in a line.
-        kinds: of tasks that it makes sense for.
-        higher_is_better: or lower.
-        binary_only: whether there may be no more than two classes.
-        points: how many points a value of 1 is; what is no share or correlation counts in its own units.
-        least: that a value can be.
-        most: that a value can be.
-        function: of labels and predictions.
+        name: name of the metric.
+        summary: one line for lists.
+        kinds: kinds of tasks that it fits.
+        higher_is_better: whether higher values are better.
+        binary_only: whether it needs exactly two classes.
+        points: number of points of a value of 1: 100 for shares and correlations, 1 for metrics in their own units.
+        least: lower bound of values.
+        most: upper bound of values.
+        function: function of labels and predictions.
     """
 
     name: str
@@ -51,14 +51,14 @@ class TaskMetric:
     function: Callable[[Numbers, Numbers], float]
 
     def __call__(self, labels: Sequence[float] | Numbers, predictions: Sequence[float] | Numbers) -> float:
-        """The value for labels and predictions of the same rows (class numbers, or values for regression)."""
+        """Return the metric of labels and predictions of the same rows (class numbers, or values for regression)."""
         import numpy as np
 
         truth, guess = np.asarray(labels), np.asarray(predictions)
         if truth.shape != guess.shape or truth.ndim != 1 or not truth.size:
             raise ValueError(f"labels {truth.shape} and predictions {guess.shape} must be two equal, non-empty columns")
         if not (np.isfinite(truth).all() and np.isfinite(guess).all()):
-            raise ValueError(f"{self.name}: labels or predictions hold values that are not finite")
+            raise ValueError(f"{self.name}: labels or predictions contain values that are not finite")
         return float(self.function(truth, guess))
 
     @property
@@ -68,23 +68,22 @@ class TaskMetric:
 
     @property
     def ends(self) -> tuple[float, float]:
-        """The least and the most that points can be, the more the better."""
+        """The lower and upper bound of points, where higher is better."""
         low, high = sorted((self.gain * self.least, self.gain * self.most))
         return float(low), float(high)
 
     def shown(self, value: float) -> str:
-        """The value as tables show it: in points with a digit, or in its own units with four."""
+        """Return the value as tables show it: in points with one decimal, or in its own units with four digits."""
         return f"{self.points * value:.1f}" if self.points == 100 else f"{value:.4g}"
 
-    def said(self, difference: object, where: str = "") -> str:
-        """A difference of two models in words: in points, or in its own units; what is positive is better."""
+    def describe_difference(self, difference: object, where: str = "") -> str:
+        """Return a difference of two models in words: in points, or in its own units; positive is better."""
         name = f"{where} {self.name}".lstrip()
-        said = f"{difference} points of {name}" if self.points == 100 else f"{difference} of {name}"
-        return said if self.higher_is_better else f"{said} (+ is better)"
+        return self.gap(f"{difference} points of {name}" if self.points == 100 else f"{difference} of {name}")
 
-    def gap(self, column: str) -> str:
-        """The column of a difference of two models: the first minus the second where higher is better."""
-        return column if self.higher_is_better else f"{column} (+ is better)"
+    def gap(self, text: str) -> str:
+        """Return the text about a difference of two models, with '(+ is better)' if lower values are better."""
+        return text if self.higher_is_better else f"{text} (+ is better)"
 
 
 METRICS: Registry[TaskMetric] = Registry("task metric")
@@ -105,13 +104,10 @@ def task_metric(
     """Register a function of (labels, predictions) under its own name; its docstring's first line is the summary."""
 
     def register(function: _Function) -> TaskMetric:
-        name = function.__name__.rstrip("_")
-        summary = (function.__doc__ or "").strip().split("\n")[0]
-        if not summary:
-            raise ValueError(f"task metric {name!r} needs a docstring")
+        name = function.__name__
         metric = TaskMetric(
             name=name,
-            summary=summary,
+            summary=describe(function)[0],
             kinds=kinds,
             higher_is_better=higher_is_better,
             binary_only=binary_only,
@@ -127,7 +123,7 @@ def task_metric(
 
 @task_metric(kinds=_CHOOSING)
 def accuracy(labels: Numbers, predictions: Numbers) -> float:
-    """The share of rows predicted right."""
+    """The share of rows with the right prediction."""
     return float((labels == predictions).mean())
 
 
@@ -204,31 +200,37 @@ def mse(labels: Numbers, predictions: Numbers) -> float:
     return float(mean_squared_error(labels, predictions))
 
 
-def choose_metrics(kind: Kind, train: Split, *, n_classes: int, asked: str | None = None) -> tuple[str, ...]:
-    """The metrics of a task, the deciding one first: the one asked for, or the default for its kind and balance.
+def choose_metrics(
+    kind: Kind, train: Split, *, n_classes: int, asked: str | None = None, default: tuple[str, ...] = ()
+) -> tuple[str, ...]:
+    """Return the metrics of a task: the one asked for, then the default ones for its kind and balance.
 
-    Regression: Spearman, with Pearson. Classification: accuracy, or macro-F1 (with accuracy) where the largest class
-    has more than three times the rows of the smallest. Multiple choice: accuracy.
+    Regression: Spearman, with Pearson. Classification: accuracy, or macro-F1 (with accuracy) if the largest class has
+    more than three times the rows of the smallest. Multiple choice: accuracy.
+
+    Args:
+        kind: the kind of task.
+        train: the training rows.
+        n_classes: number of classes.
+        asked: the metric that decides.
+        default: the task's own metrics, instead of those for its kind.
     """
     if asked is not None:
         check_metric(asked, kind, n_classes=n_classes)
-    if kind == "regression":
-        default: tuple[str, ...] = ("spearman", "pearson")
-    elif kind == "classification" and is_imbalanced(train):
-        default = ("macro_f1", "accuracy")
-    else:
-        default = ("accuracy",)
-    return default if asked is None else (asked, *(name for name in default if name != asked))
+    if not default and kind == "regression":
+        default = ("spearman", "pearson")
+    if not default:
+        default = ("macro_f1", "accuracy") if kind == "classification" and is_imbalanced(train) else ("accuracy",)
+    return tuple(dict.fromkeys((asked or default[0], *default)))
 
 
 def check_metric(name: str, kind: Kind, *, n_classes: int) -> None:
-    """Refuse an unknown metric, or one that says nothing about this kind of task, with those that fit."""
+    """Refuse an unknown metric, or one that does not fit this kind of task; the message lists those that fit."""
     metric = METRICS[name]
-    if kind in metric.kinds and not (metric.binary_only and n_classes != 2):
-        return
     fitting = [n for n, m in METRICS.items() if kind in m.kinds and not (m.binary_only and n_classes != 2)]
-    what = f"{kind} with {n_classes} classes" if kind in metric.kinds else kind
-    raise OptionError(f"metric {name!r} does not fit {what}; these do: {', '.join(fitting)}")
+    if name not in fitting:
+        task = f"{kind} with {n_classes} classes" if kind in metric.kinds else kind
+        raise OptionError(f"metric {name!r} does not fit {task}; these do: {', '.join(fitting)}")
 
 
 def is_imbalanced(split: Split) -> bool:

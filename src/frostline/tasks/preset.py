@@ -1,13 +1,12 @@
 """Presets: tasks known by name, with their official splits, class names and metrics.
 
-A preset is registered where it is defined, in a file of `presets/`. Names are forgiving: 'glue/sst2', 'sst2', 'SST-2'
-and 'GLUE/SST_2' are one preset.
+A preset is registered where it is defined, in a file of `presets/`. Case and punctuation of a name do not matter:
+'glue/sst2', 'sst2', 'SST-2' and 'GLUE/SST_2' are one preset.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,51 +26,55 @@ class Preset:
     """A task known by name.
 
     Args:
-        name: as listed, such as 'glue/sst2'.
+        name: the name in lists, such as 'glue/sst2'.
         summary: one line for lists.
-        kind: what sort of answer it wants.
-        label_names: the official class names in their official order.
+        label_names: official class names in official order; empty for regression.
         metrics: names in `METRICS`, the deciding one first.
+        kind: the kind of task.
         aliases: further names, besides those that differ only in case and punctuation.
-        tags: linguistic features and kinds of distribution shift that paper 2 names for the task.
-        read: gives the official rows, from a folder (or dataset) if one is given.
+        tags: linguistic features and kinds of distribution shift that Lodha et al. 2023 name for the task.
         takes_data_dir: whether the rows can come from a folder of the user's.
     """
 
     name: str
     summary: str
-    kind: Kind
     label_names: tuple[str, ...]
-    metrics: tuple[str, ...]
+    metrics: tuple[str, ...] = ("accuracy",)
+    kind: Kind = "classification"
     aliases: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
-    read: Callable[[str | Path | DatasetDict | None, str | None], Parts]
     takes_data_dir: bool = True
+
+    def read(self, data_dir: str | Path | DatasetDict | None, revision: str | None) -> Parts:
+        """Return the official rows, from a folder (or dataset) if one is given."""
+        raise NotImplementedError
 
 
 PRESETS: Registry[Preset] = Registry("preset", package="frostline.tasks.presets")
 
 
 def find_preset(name: str) -> Preset | None:
-    """The preset with this name or alias, in any case and with any - _ . or spaces; None if there is none."""
-    return _by_key().get(_key(name))
+    """Return the preset with this name or alias, whatever its case, - _ . and spaces; None if there is none."""
+    return next((preset for known, preset in _names().items() if _key(known) == _key(name)), None)
+
+
+def near_preset(name: str) -> str:
+    """Return ' (did you mean X?)' for the preset or alias with the most similar name, or ''."""
+    return did_you_mean(name, _names())
 
 
 def unknown_preset(name: str) -> OptionError:
-    """The error for a name that is no preset, with the nearest one that is."""
-    names = [*PRESETS.names(), *(alias for _, preset in PRESETS.items() for alias in preset.aliases)]
+    """Return the error for a name that is not a preset, with the most similar one."""
     return OptionError(
-        f"{show(name)} is neither a file nor a preset{did_you_mean(name, names)}; "
+        f"{show(name)} is neither a file nor a preset{near_preset(name)}; "
         f"presets: {', '.join(PRESETS.names())}; hub datasets are written owner/name or owner/name:config"
     )
 
 
-def _by_key() -> dict[str, Preset]:
-    found: dict[str, Preset] = {}
-    for _, preset in PRESETS.items():
-        for name in (preset.name, *preset.aliases):
-            found.setdefault(_key(name), preset)
-    return found
+def _names() -> dict[str, Preset]:
+    """Return every preset by its name and by its aliases, the names first."""
+    presets = [preset for _, preset in PRESETS.items()]
+    return {preset.name: preset for preset in presets} | {name: preset for preset in presets for name in preset.aliases}
 
 
 def _key(name: str) -> str:

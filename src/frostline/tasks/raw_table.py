@@ -1,4 +1,4 @@
-"""What every reader returns: named columns with the row numbers of their source, nothing interpreted yet."""
+"""The record that every reader returns: named columns of uninterpreted cells with the row numbers of their source."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from frostline.errors import DataError
 
 
 class Missing:
-    """Stands in a cell for a key that a JSON row does not have."""
+    """The cell of a key that a JSON row does not have."""
 
     def __repr__(self) -> str:
         return "(no such key)"
@@ -26,10 +26,10 @@ class Table:
 
     Args:
         name: the source as the user gave it; begins every message.
-        columns: the cells by column name.
+        columns: cells by column name.
         rows: 1-based line (text files) or row (others) of every cell.
-        cells: 'text' where the format knows only strings (CSV, TSV), 'typed' where it tells numbers from strings.
-        class_names: for columns that hold class numbers with known names, those names.
+        cells: 'text' for formats with strings only (CSV, TSV), 'typed' for formats that distinguish numbers.
+        class_names: class names of columns that hold class numbers.
         dropped: rows of the source that were left out because they are known to be damaged.
     """
 
@@ -44,33 +44,31 @@ class Table:
         return len(self.rows)
 
     def error(self, index: int, column: str, problem: str) -> DataError:
-        """A one-line error at a row (position from 0) and column."""
+        """Return a one-line error about the cell at a row (position from 0) and column."""
         return DataError(f"{self.name}:{self.rows[index]}: column {show(column)}: {problem}")
 
 
 def show(value: object, *, width: int = 60) -> str:
-    """A value as one short line, quoted if it is a string."""
+    """Return a value as one short line, quoted if it is a string."""
     line = repr(value)
-    return (
-        line if len(line) <= width else f"{line[: width - 4]}...{line[0]}" if line[0] in "'\"" else f"{line[:width]}..."
-    )
+    if len(line) <= width:
+        return line
+    return f"{line[: width - 4]}...{line[0]}" if line[0] in "'\"" else f"{line[:width]}..."
 
 
 def is_missing(cell: object) -> bool:
-    """Whether a cell holds nothing: no key, null, NaN, or an empty string."""
-    if cell is None or cell is MISSING:
-        return True
-    if isinstance(cell, float):
-        return math.isnan(cell)
-    return isinstance(cell, str) and not cell.strip()
+    """Whether a cell is empty: no key, null, NaN, or a blank string."""
+    if isinstance(cell, str):
+        return not cell.strip()
+    return cell is None or cell is MISSING or (isinstance(cell, float) and math.isnan(cell))
 
 
 def counted(number: int, noun: str, plural: str | None = None) -> str:
-    """'1 row', '2,000 rows'."""
+    """Return a number with its noun: '1 row', '2,000 rows'."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def listed(names: Sequence[object], *, most: int = 8) -> str:
-    """The first few names, comma-separated, and how many more there are."""
+    """Return the first few names, separated by commas, and the number of further ones."""
     shown = ", ".join(str(name) for name in names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most:,} more"

@@ -1,8 +1,8 @@
 """Splitting and sampling: stratified, grouped, seeded, and the same on every machine.
 
-The order in which rows are picked is a hash of the seed and the row's content, so that it depends on neither the
-library that would shuffle nor the order of the file. Rows with the same text (and second text, and choices) and rows of
-the same group form one unit, and a unit is never divided: no test row that Frostline carves has a twin in train.
+Rows are picked in the order of a hash of the seed and the row's content, which depends neither on a library's random
+generator nor on the order of the file. Rows with the same text (and second text, and choices) and rows of the same
+group form one unit, and a unit is never divided: no test row that Frostline carves has a duplicate in train.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import repeat
 
 from frostline.errors import OptionError
@@ -22,10 +22,10 @@ Content = tuple[str, str | None, tuple[str, ...] | None]
 
 
 def divide(split: Split, size: int, *, seed: int, purpose: str) -> tuple[Split, Split]:
-    """(the rest, about `size` rows of the split), both in the order of the source.
+    """Return (the rest, about `size` rows of the split), both in the order of the source.
 
-    Every class keeps its share to within a row, or as nearly as undivided units allow, and at least one row in the
-    rest. For regression the share of every tenth of the value range (by rank) is kept.
+    Every class keeps its share to within a row, or as closely as undivided units allow, and at least one row in the
+    rest. For regression, every tenth of the labels (by rank) keeps its share.
     """
     strata = strata_of(split)
     units = _units(split)
@@ -36,10 +36,10 @@ def divide(split: Split, size: int, *, seed: int, purpose: str) -> tuple[Split, 
 
 
 def sample(split: Split, n: int, *, balanced: bool = False, seed: int = 0) -> Split:
-    """About n rows of the split in source order: every class in proportion, or all classes with the same number.
+    """Return about n rows of the split in source order, with classes in proportion or of equal size.
 
     A multiple-choice split is sampled by question: sample first, then expand with `as_rows`. Balanced samples have n //
-    classes rows of each class, or as many as the smallest class has.
+    classes rows of each class, or the size of the smallest class if that is less.
     """
     if n < 1:
         raise OptionError(f"a sample needs at least one row, but got {n}")
@@ -48,10 +48,10 @@ def sample(split: Split, n: int, *, balanced: bool = False, seed: int = 0) -> Sp
     if balanced:
         if any(isinstance(label, float) for label in split.labels):
             raise OptionError("a balanced sample needs classes; this task has numbers to predict")
-        each = min(n // len(sizes), *sizes.values())
-        if not each:
+        quota = min(n // len(sizes), *sizes.values())
+        if not quota:
             raise OptionError(f"a balanced sample of {n} rows is too small for {len(sizes)} classes")
-        quotas = dict.fromkeys(sizes, each)
+        quotas = dict.fromkeys(sizes, quota)
     elif n >= len(split):
         return split
     else:
@@ -65,7 +65,7 @@ def sample(split: Split, n: int, *, balanced: bool = False, seed: int = 0) -> Sp
 
 
 def strata_of(split: Split) -> list[int]:
-    """The stratum of every row: its class, or its tenth of the sorted values for regression."""
+    """Return the stratum of every row: its class, or its tenth of the sorted values for regression."""
     if not any(isinstance(label, float) for label in split.labels):
         return [int(label) for label in split.labels]
     ordered = sorted(split.labels)
@@ -73,27 +73,27 @@ def strata_of(split: Split) -> list[int]:
     return [bisect_right(edges, label) for label in split.labels]
 
 
-def contents(split: Split) -> list[Content]:
-    """What makes two rows duplicates: text, second text and choices; not the label."""
+def row_contents(split: Split) -> list[Content]:
+    """Return the text, second text and choices of every row: rows in which these are equal are duplicates."""
     return list(zip(split.texts, split.pairs or repeat(None), split.choices or repeat(None), strict=False))
 
 
 def count_twins(split: Split, other: Split) -> int:
-    """How many rows of `split` also occur, word for word, in `other`."""
-    there = set(contents(other))
-    return sum(content in there for content in contents(split))
+    """Return the number of rows of `split` that also occur, word for word, in `other`."""
+    others = set(row_contents(other))
+    return sum(content in others for content in row_contents(split))
 
 
 def count_duplicates(split: Split) -> tuple[int, int]:
-    """(rows that repeat an earlier one, texts whose copies disagree about the label)."""
+    """Return (rows that repeat an earlier one, texts whose copies have different labels)."""
     labels: dict[Content, set[float]] = defaultdict(set)
-    for content, label in zip(contents(split), split.labels, strict=True):
+    for content, label in zip(row_contents(split), split.labels, strict=True):
         labels[content].add(label)
-    return len(split) - len(labels), sum(len(found) > 1 for found in labels.values())
+    return len(split) - len(labels), sum(len(different) > 1 for different in labels.values())
 
 
 def _units(split: Split) -> list[list[int]]:
-    """Positions that must stay together: connected by the same content or the same group."""
+    """Return lists of positions that must stay together: connected by the same content or the same group."""
     parent = list(range(len(split)))
 
     def root(i: int) -> int:
@@ -102,10 +102,7 @@ def _units(split: Split) -> list[list[int]]:
             i = parent[i]
         return i
 
-    links: list[Iterable[object]] = [contents(split)]
-    if split.groups is not None:
-        links.append(split.groups)
-    for keys in links:
+    for keys in (row_contents(split), split.groups or ()):
         first: dict[object, int] = {}
         for i, key in enumerate(keys):
             earlier = first.setdefault(key, i)
@@ -119,11 +116,11 @@ def _units(split: Split) -> list[list[int]]:
 
 
 def row_ranks(split: Split, salt: str, *, tell_copies_apart: bool = False) -> list[bytes]:
-    """A hash of salt and content per row; sorting by it shuffles the rows."""
+    """Return a hash of salt and content per row; sorting by it shuffles the rows."""
     seen: Counter[str] = Counter()
     ranks = []
     salted = hashlib.blake2b(salt.encode(), digest_size=16)
-    for text, pair, choices in contents(split):
+    for text, pair, choices in row_contents(split):
         line = "\0".join([text, *([] if pair is None else [pair]), *(choices or ())])
         if tell_copies_apart:
             seen[line] += 1
@@ -135,7 +132,7 @@ def row_ranks(split: Split, salt: str, *, tell_copies_apart: bool = False) -> li
 
 
 def _proportional(sizes: Counter[int], total: int) -> dict[int, int]:
-    """Whole numbers that add up to `total`, in proportion to the sizes (largest remainders first)."""
+    """Return whole numbers that add up to `total`, in proportion to the sizes (largest remainders first)."""
     rows = sum(sizes.values())
     quotas = {s: total * size // rows for s, size in sizes.items()}
     by_remainder = sorted(sizes, key=lambda s: (-(total * sizes[s] % rows), s))
@@ -145,13 +142,13 @@ def _proportional(sizes: Counter[int], total: int) -> dict[int, int]:
 
 
 def _quotas(strata: Sequence[int], size: int) -> dict[int, int]:
-    """Rows per stratum to carve: in proportion, at least one of every class that can spare it, never all of one."""
+    """Return the rows per stratum to carve: in proportion, at least one of each with two or more, never all."""
     sizes = Counter(strata)
     return {s: min(max(quota, 1), sizes[s] - 1) for s, quota in _proportional(sizes, size).items()}
 
 
 def _fill(units: list[list[int]], strata: Sequence[int], quotas: dict[int, int]) -> set[int]:
-    """Units taken in order while every stratum has room, then whichever lessen what is still lacking."""
+    """Return the rows of units picked in order while every stratum has room, then of those that fill the gaps best."""
     lacking = dict(quotas)
     in_rest = Counter(strata)
     picked: set[int] = set()
@@ -181,7 +178,7 @@ def _fill(units: list[list[int]], strata: Sequence[int], quotas: dict[int, int])
             break
         if all(in_rest[s] > n for s, n in need.items()):
             pick(unit, need)
-    if not picked:  # every unit is larger than what was asked for: one of the smallest, rather than nothing
+    if not picked:  # every unit is larger than the requested size: one of the smallest, rather than nothing
         spare = [unit for unit in units if all(in_rest[s] > n for s, n in Counter([strata[i] for i in unit]).items())]
         picked.update(sorted(spare, key=len)[0] if spare else [])
     return picked

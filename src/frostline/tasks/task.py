@@ -1,4 +1,4 @@
-"""The two records that the rest of Frostline sees of any data: `Split` and `Task`."""
+"""The two records that the rest of Frostline uses for all data: `Split` and `Task`."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Split:
     Args:
         texts: the text of each row; for multiple choice the question.
         pairs: the second text of each row, or None for single texts.
-        choices: the candidates of each question, or None unless the task is multiple choice.
+        choices: the choices of each question, or None unless the task is multiple choice.
         labels: class numbers, the number of the right choice (from 0), or values to predict.
-        groups: rows with the same group never part when Frostline splits or resamples; None: every row alone.
+        groups: rows with the same group stay together when Frostline splits or resamples; None: every row alone.
         rows: 1-based line or row numbers in the source, for messages and predictions.
     """
 
@@ -49,13 +49,13 @@ class Split:
                 len(candidates) < 2 or not 0 <= label < len(candidates)
                 for candidates, label in zip(self.choices, self.labels, strict=True)
             ):
-                raise ValueError("every question needs two choices or more and a label among them")
+                raise ValueError("every question needs two or more choices and a label among them")
 
     def __len__(self) -> int:
         return len(self.texts)
 
     def take(self, indices: Iterable[int]) -> Split:
-        """The rows at these positions (from 0), in the order given."""
+        """Return the rows at these positions (from 0), in the given order."""
         picked = [int(i) for i in indices]
         return Split(
             texts=tuple([self.texts[i] for i in picked]),
@@ -67,7 +67,7 @@ class Split:
         )
 
     def as_rows(self) -> Split:
-        """Every (question, choice) as a row labelled 1 (right) or 0 (wrong), grouped by question; else itself."""
+        """Return every (question, choice) as a row labelled 1 (right) or 0 (wrong); other splits are unchanged."""
         if self.choices is None:
             return self
         flat = [(i, c) for i, candidates in enumerate(self.choices) for c in range(len(candidates))]
@@ -82,22 +82,22 @@ class Split:
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """Labelled examples in up to three splits, what kind of answer they want, and how answers are judged.
+    """Labelled examples in up to three splits, with their kind and their metrics.
 
     Args:
         name: the preset's name, the file's stem or the dataset's id.
         kind: classification, regression or multiple choice.
         label_names: the name of every class, in the order of the class numbers; for multiple choice one per
             position; empty for regression.
-        train: the rows to learn from.
-        validation: the rows that choices are made on; None only if there is no such split.
-        test: the rows that are read once, at the end; None only if there is no such split.
+        train: the training rows.
+        validation: the rows for selection; None only if there is no such split.
+        test: the rows that are used once, at the end; None only if there is no such split.
         metrics: names in `METRICS`; the first one decides.
-        source: where the rows came from, for the record.
-        notes: what was guessed, carved, dropped or is worth knowing, a sentence each; for people alone.
-        tags: linguistic features and kinds of distribution shift that paper 2 names for the task.
-        preset: name of the preset that the rows are from, or None.
-        protocol: 'paper' where the test rows are also selected on, so that results are optimistic.
+        source: the origin of the rows, for the record.
+        notes: sentences about guesses, carved splits and dropped rows; for people only.
+        tags: linguistic features and kinds of distribution shift that Lodha et al. 2023 name for the task.
+        preset: name of the preset of the rows, or None.
+        protocol: 'paper' if the test rows are also used for selection, so that results are optimistic.
         guessed_columns: role and column of each column that was guessed from its name.
 
     Example:
@@ -139,13 +139,13 @@ class Task:
 
     @property
     def splits(self) -> dict[str, Split]:
-        """The splits there are, by name."""
+        """The splits that are not None, by name."""
         named = {"train": self.train, "validation": self.validation, "test": self.test}
         return {name: split for name, split in named.items() if split is not None}
 
     @property
     def ref(self) -> TaskRef:
-        """How trials name it."""
+        """The reference to it in trials."""
         return TaskRef(name=self.name, fingerprint=self.fingerprint, metrics=self.metrics)
 
     @property
@@ -155,9 +155,9 @@ class Task:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A SHA-256 over kind, label names and every row: the same data gives the same one, whatever file it came in.
+        """A SHA-256 over kind, label names and every row: the same data has the same fingerprint in any file.
 
-        Row numbers and groups are left out: they say where a row lay, not what it is.
+        Row numbers and groups are left out: they are not part of the content.
         """
         digest = hashlib.sha256(json.dumps([self.kind, self.label_names]).encode())
         for name, split in self.splits.items():

@@ -98,7 +98,9 @@ class Tunable(nn.Module):
         begin = max(1, self.plan.lowest)
         self.depth_of_backward = 0 if states.requires_grad else None
         for number, states in enumerate(  # noqa: B020
-            self.encoder.each(states, layout, begin, self.plan.head, noise=noise, reads=self.head.reads, padded=padded),
+            self.encoder.run_each(
+                states, layout, begin, self.plan.head, noise=noise, reads=self.head.reads, padded=padded
+            ),
             start=begin,
         ):
             if self.depth_of_backward is None and states.requires_grad:

@@ -202,5 +202,5 @@ def test_mixed_attention_heads_are_refused_in_one_line():
     encoder = tiny_encoder("deberta")
     for layer in encoder.family.layers(encoder.model):
         layer.attention.self.talking_head = True
-    with pytest.raises(EncoderError, match=r"^a prefix cannot be given to a DeBERTa .*$"):
+    with pytest.raises(EncoderError, match=r"^a prefix cannot be attached to a DeBERTa .*$"):
         tuned("deberta", "prefix", encoder=encoder)

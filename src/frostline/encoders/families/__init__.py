@@ -1,7 +1,7 @@
-"""The architectures that Frostline can see as embeddings plus layers 1..L: one file each.
+"""The architectures that Frostline can treat as embeddings plus layers 1..L: one file each.
 
-A family says where the parts of a Hugging Face model live and what a call of one of its layers needs. Everything above
-(running layers, counting parameters, surgery, heads) asks the family and knows no architecture by name.
+A family defines where the parts of a Hugging Face model are and how one of its layers is called. All other code
+(running layers, counting parameters, surgery, heads) asks the family and mentions no architecture by name.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a family has to say; the defaults fit BERT, and each other family overrides what differs."""
+"""The interface of a family; the defaults fit BERT, and each other family overrides what differs."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ Config = Any
 
 
 class Family:
-    """One architecture: where its embeddings, layers, final norm and pooler live, and how a layer is called.
+    """One architecture: where its embeddings, layers, final norm and pooler are, and how a layer is called.
 
     Paths are relative to the base model (`BertModel`), the names in `projections` and `norms` to one layer.
     """
 
     name: str  # Hugging Face's model_type
     title: str
-    examples: str  # well-known encoders of this family, for the list of what is supported
-    note: str = ""  # what a user of this family should know, in one line
-    colour: str | None = None  # of its encoders in figures; None for any that no other family has
+    examples: str  # well-known encoders of this family, for the list of supported families
+    note: str = ""  # one line for users of this family
+    colour: str | None = None  # colour of its encoders in figures; None for one that no other family has
 
     layers_path: str = "encoder.layer"
     embedding_paths: tuple[str, ...] = ("embeddings",)  # all that feeds the layers, shared parameters included
@@ -43,19 +43,19 @@ class Family:
         "down": "output.dense",
     }
     norms: Mapping[str, str] = {"attention": "attention.output.LayerNorm", "output": "output.LayerNorm"}
-    # What each half of a layer runs last, before its output is added to its input: where an adapter is hung.
+    # The last module of each half of a layer, before its output is added to its input: where an adapter is attached.
     ends: Mapping[str, str] = {"attention": "attention.output.dropout", "output": "output.dropout"}
-    attention_path: str = "attention.self"  # within a layer: where a prefix is hung
+    attention_path: str = "attention.self"  # within a layer: where a prefix is attached
     can_pack: bool = True  # whether layers run on unpadded tokens (see `parts`)
     takes_bfloat16: bool = True  # whether the stock code runs in mixed precision
     has_multiple_choice: bool = True  # whether transformers has a ForMultipleChoice class
-    has_token_types: bool = True  # whether its tokenizers tell the two texts of a pair apart by token_type_ids
+    has_token_types: bool = True  # whether its tokenizers mark the second text of a pair by token_type_ids
 
-    # Where its configuration and its modules say something that others say elsewhere.
+    # Names in its configuration and its modules that differ between families.
     depth_keys: tuple[str, ...] = ("num_hidden_layers",)
-    head_dropout_keys: tuple[str, ...] = ("classifier_dropout", "hidden_dropout_prob")  # the first that is set counts
-    dropout_attributes: tuple[str, ...] = ()  # of modules: probabilities that are kept outside `nn.Dropout`
-    # What the states of lower layers do not depend on: encoders that differ only in these share cached states.
+    head_dropout_keys: tuple[str, ...] = ("classifier_dropout", "hidden_dropout_prob")  # the first that is set is used
+    dropout_attributes: tuple[str, ...] = ()  # attributes of modules with dropout probabilities, besides `nn.Dropout`
+    # Keys that do not affect the states of lower layers: encoders that differ only in these share cached states.
     upper_keys: frozenset[str] = frozenset(
         {"num_hidden_layers", "layer_types", "architectures", "_name_or_path", "dtype", "id2label", "label2id",
          "problem_type", "transformers_version", "classifier_dropout"}
@@ -64,21 +64,21 @@ class Family:
     # Structure ---------------------------------------------------------------------------------------------------
 
     def check(self, config: Config) -> str | None:
-        """Why this configuration cannot be used, in a few words, or None."""
+        """Return why this configuration cannot be used, in a few words, or None."""
         if getattr(config, "is_decoder", False) or getattr(config, "add_cross_attention", False):
             return "it is configured as a decoder"
         return None
 
     def depth(self, config: Config) -> int:
-        """The number of layers L."""
+        """Return the number of layers L."""
         return int(config.num_hidden_layers)
 
     def layers(self, model: Model) -> list[nn.Module]:
-        """The module of each layer, lowest first; the same module several times where layers share it."""
+        """Return the module of each layer, lowest first; layers that share a module have the same one."""
         return list(cast(nn.ModuleList, model.get_submodule(self.layers_path)))
 
     def attached(self, model: Model, origin: int) -> list[nn.Module]:
-        """Modules outside the layer's own one that belong to it; origin is its number in the pretrained model."""
+        """Return modules that belong to a layer but lie outside it; origin is its number in the pretrained model."""
         return []
 
     def shares_layers(self, config: Config) -> bool:
@@ -86,18 +86,18 @@ class Family:
         return False
 
     def unrolled(self, config: Config) -> Config:
-        """The configuration in which every layer has its own parameters."""
+        """Return the configuration in which every layer has its own parameters."""
         return config
 
     def keeps_sharing(self, config: Config, numbers: Sequence[int]) -> bool:
-        """Whether layers that share parameters can go on sharing them when only these are left, in this order."""
+        """Whether layers that share parameters still share them if only these are kept, in this order."""
         return False
 
     def reordered(self, config: Config, numbers: Sequence[int], origins: Sequence[int]) -> Config:
-        """A copy of the configuration for the layers in a new order.
+        """Return a copy of the configuration for the layers in a new order.
 
         Args:
-            config: left as it is.
+            config: the configuration; not changed.
             numbers: the layers to keep, lowest first, by their present numbers.
             origins: the same layers by their numbers in the pretrained model.
         """
@@ -106,53 +106,53 @@ class Family:
         return new
 
     def set_layers(self, model: Model, layers: Sequence[nn.Module]) -> None:
-        """Put these modules in the place of the model's layers."""
+        """Replace the model's layers by these modules."""
         parent_path, _, name = self.layers_path.rpartition(".")
         setattr(model.get_submodule(parent_path), name, nn.ModuleList(layers))
 
     def is_stock(self, model: Model, origins: Sequence[int]) -> bool:
-        """Whether the stock class computes the same with these layers (by their numbers in the pretrained model)."""
+        """Whether the stock class gives the same outputs with these layers, by their pretrained numbers."""
         return True
 
     def head_reads(self, config: Config, kind: str) -> Reads:
-        """Which tokens' states the stock head for this kind of task looks at."""
+        """Return the tokens whose states the stock head for this kind of task reads."""
         return Reads.FIRST
 
     # Inputs ------------------------------------------------------------------------------------------------------
 
     def max_length(self, config: Config) -> int | None:
-        """The most tokens a text may have, or None where positions set no limit."""
+        """Return the largest number of tokens of a text, or None if positions set no limit."""
         return int(config.max_position_embeddings)
 
     def positions(self, config: Config, ids: Tensor, starts: Tensor, lengths: Tensor) -> Tensor:
-        """The position index of each token of texts laid end to end."""
+        """Return the position index of each token of texts laid end to end."""
         return torch.arange(ids.shape[0], device=ids.device) - starts.repeat_interleave(lengths)
 
     def embed(self, model: Model, ids: Tensor, types: Tensor, positions: Tensor) -> Tensor:
-        """State 0 of texts laid end to end: (tokens,) three times in, (tokens, width) out."""
+        """Return state 0 of texts laid end to end, (tokens, width), from three (tokens,)."""
         out = model.embeddings(input_ids=ids[None], token_type_ids=types[None], position_ids=positions[None])
         return cast(Tensor, out[0])
 
     # Layers on padded batches --------------------------------------------------------------------------------------
 
     def context(self, model: Model, mask: Tensor, dtype: torch.dtype) -> Any:
-        """What all layers of one padded batch share: attention masks, relative positions, rotary tables.
+        """Return the input that all layers of one padded batch share: attention masks, positions, rotary tables.
 
         Args:
             model: the base model.
             mask: (texts, longest), true at real tokens.
-            dtype: of the states.
+            dtype: number format of the states.
         """
         return additive_mask(mask, dtype)
 
     def call(self, model: Model, layer: nn.Module, states: Tensor, context: Any, *, origin: int) -> Tensor:
-        """The layer's output for a padded batch of states, (texts, longest, width)."""
+        """Return the layer's output for a padded batch of states, (texts, longest, width)."""
         return cast(Tensor, layer(states, context))
 
     # Layers on unpadded tokens -------------------------------------------------------------------------------------
 
     def parts(self, layer: Any) -> LayerParts:
-        """The pieces of one layer, for running it on unpadded tokens."""
+        """Return the modules of one layer, for running it on unpadded tokens."""
         attention = layer.attention.self
         return LayerParts(
             **self._linears(layer),
@@ -167,62 +167,58 @@ class Family:
         )
 
     def position_bias(self, model: Model, length: int) -> Tensor | None:
-        """(heads, length, length), added to attention scores at every layer, or None."""
+        """Return the bias that every layer adds to attention scores, (heads, length, length), or None."""
         return None
 
     def _linears(self, layer: nn.Module) -> dict[str, nn.Module]:
         return {name: layer.get_submodule(path) for name, path in self.projections.items()}
 
-    # What methods hang into a layer --------------------------------------------------------------------------------
+    # Modules that methods attach to a layer ------------------------------------------------------------------------
 
-    def hang_adapter(self, layer: nn.Module, place: str, adapter: Any) -> None:
-        """Let the layer pass what one half of it adds through the adapter; place is a key of `ends`.
+    def attach_adapter(self, layer: nn.Module, half: str, adapter: Any) -> None:
+        """Pass the output of one half of the layer, a key of `ends`, through the adapter.
 
-        The adapter becomes a child of the layer, so that the names of the stock parameters stay what they are. Its
-        `after` is the forward hook: a bound method, which a deep copy of the model binds to the copied adapter.
+        The adapter becomes a child of the layer, so the names of the stock parameters do not change. Its `after` is the
+        forward hook: a bound method, which a deep copy of the model binds to the copied adapter.
         """
-        layer.add_module(f"{place}_adapter", adapter)
-        layer.get_submodule(self.ends[place]).register_forward_hook(adapter.after)
+        layer.add_module(f"{half}_adapter", adapter)
+        layer.get_submodule(self.ends[half]).register_forward_hook(adapter.after)
 
-    def hang_prefix(self, layer: nn.Module, prefix: nn.Module) -> None:
-        """Let the layer attend to the prefix's keys and values too."""
+    def attach_prefix(self, layer: nn.Module, prefix: nn.Module) -> None:
+        """Make the layer attend to the prefix's keys and values too."""
         attention: Any = layer.get_submodule(self.attention_path)
         attention.prefix = prefix
         self._attend_to_prefix(attention)
 
     def _attend_to_prefix(self, attention: Any) -> None:
-        """Make the stock attention module see its prefix: by default through transformers' table of attentions."""
+        """Make the stock attention module attend to its prefix, through transformers' attention interface."""
         attention.config = with_prefix_attention(attention.config)
 
     def _added(self, layer: nn.Module) -> dict[str, Any]:
-        """What a method has hung into the layer, for running it on unpadded tokens.
+        """Return the modules that a method has attached to the layer, for running it on unpadded tokens.
 
-        An adapter behind a projection runs with it, through its hook; behind a dropout, which is not called there, it
-        has to be named.
+        An adapter after a projection runs through its hook; one after a dropout, which the kernels do not call, is in
+        the result.
         """
-        called = self.projections.values()
+        hookless = [half for half, path in self.ends.items() if path not in self.projections.values()]
         return {
             "prefix": getattr(layer.get_submodule(self.attention_path), "prefix", None),
-            **{
-                f"{place}_adapter": getattr(layer, f"{place}_adapter", None)
-                for place, path in self.ends.items()
-                if path not in called
-            },
+            **{f"{half}_adapter": getattr(layer, f"{half}_adapter", None) for half in hookless},
         }
 
 
 def additive_mask(mask: Tensor, dtype: torch.dtype) -> Tensor | None:
-    """(texts, 1, 1, longest): 0 at real tokens, the lowest number at padding; None when there is no padding."""
-    if mask.is_meta or bool(mask.all()):  # what has no content is only counted, and then without padding
+    """Return (texts, 1, 1, longest): 0 at real tokens, the lowest number at padding; None without padding."""
+    if mask.is_meta or bool(mask.all()):  # tensors on the meta device are only counted, without padding
         return None
     bias = torch.zeros(mask.shape, dtype=dtype, device=mask.device)
     return bias.masked_fill_(~mask, torch.finfo(dtype).min)[:, None, None, :]
 
 
 def positions_after_padding_index(padding_index: int, ids: Tensor, starts: Tensor, lengths: Tensor) -> Tensor:
-    """Positions as fairseq counts them: from padding_index + 1, skipping tokens equal to the padding token.
+    """Return positions as fairseq counts them: from padding_index + 1, skipping tokens equal to the padding token.
 
-    A text may itself contain the padding token ("<pad>" typed out); the stock models give it the padding position.
+    A text may itself contain the padding token (typed as "<pad>"); the stock models give it the padding position.
     """
     is_real = ids != padding_index
     counts = is_real.cumsum(0)

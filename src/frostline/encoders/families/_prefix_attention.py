@@ -1,7 +1,7 @@
-"""Attention over a prefix on padded batches, for the stock attention modules that a prefix is hung into.
+"""Attention over a prefix on padded batches, for stock attention modules with an attached prefix.
 
 A prefix gives each head a few more keys and values. They have no position: no rotation, no position bias, and every
-token sees them, however far it can see otherwise.
+token attends to them, also in layers with local attention.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _NAME = "frostline_prefix"
 
 
 def with_prefix_attention(config: Any) -> Any:
-    """A copy of the configuration that makes an attention module which has it attend to its prefix.
+    """Return a copy of the configuration with which an attention module attends to its prefix.
 
-    Most stock attention modules look up, in a table of transformers, the function that goes from queries, keys and
-    values to what is gathered, by a name in their configuration.
+    Most stock attention modules look up their attention function in a table of transformers, by a name in their
+    configuration.
     """
     from transformers import AttentionInterface
 
@@ -32,14 +32,14 @@ def with_prefix_attention(config: Any) -> Any:
 
 
 def gather(query: Tensor, scores: Tensor, value: Tensor, prefix: nn.Module, drop: Callable[[Tensor], Tensor]) -> Tensor:
-    """What attention gathers from prefix and tokens: (texts, longest, width).
+    """Return the output of attention over prefix and tokens: (texts, longest, width).
 
     Args:
         query: (texts, heads, longest, size), already scaled.
-        scores: (texts, heads, longest, longest) of the tokens, masked.
+        scores: masked scores of the tokens, (texts, heads, longest, longest).
         value: (texts, heads, longest, size).
-        prefix: gives more keys and values.
-        drop: dropout of attention's weights.
+        prefix: module that returns additional keys and values.
+        drop: dropout of attention weights.
     """
     more_keys, more_values = _by_head(prefix, query.shape[1])
     weights = drop(torch.cat([query @ more_keys.transpose(-1, -2), scores], dim=-1).softmax(-1))
@@ -58,7 +58,7 @@ def _attend(
     dropout: float = 0.0,
     **others: object,
 ) -> tuple[Tensor, None]:
-    """As transformers' attention functions: (texts, heads, longest, size) in, (texts, longest, heads, size) out."""
+    """Attend as transformers' functions do: (texts, heads, longest, size) in, (texts, longest, heads, size) out."""
     more_keys, more_values = _by_head(module.prefix, query.shape[1])
     key, value = (
         torch.cat([more.expand(len(side), -1, -1, -1), side], dim=2)
@@ -71,6 +71,6 @@ def _attend(
 
 
 def _by_head(prefix: nn.Module, heads: int) -> tuple[Tensor, Tensor]:
-    """The prefix's keys and values, (heads, count, size) each."""
+    """Return the prefix's keys and values, (heads, count, size) each."""
     keys, values = (side.view(len(side), heads, -1).transpose(0, 1) for side in cast(tuple[Tensor, Tensor], prefix()))
     return keys, values

@@ -1,4 +1,4 @@
-"""ALBERT: one set of layer parameters used L times, until a plan or surgery has to treat layers differently."""
+"""ALBERT: one set of layer parameters used L times, until a plan or surgery treats layers differently."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from frostline.kernels.layer_parts import LayerParts
 class Albert(Family):
     """BERT-like layers that share parameters, over narrow embeddings with a projection.
 
-    Unrolled (`num_hidden_groups = num_hidden_layers`) every layer owns a copy of the parameters: outputs are the same,
-    the parameter count grows, and the stock class still loads it.
+    Unrolled (`num_hidden_groups = num_hidden_layers`), every layer has its own copy of the parameters: outputs are the
+    same, the parameter count grows, and the stock class still loads it.
     """
 
     name = "albert"
     title = "ALBERT"
     examples = "albert-base-v2, albert-large-v2"
-    note = "layers share parameters; each gets its own copy, and the model more parameters, where they must differ"
+    note = "layers share parameters; if they must differ, each gets its own copy, and the model has more parameters"
     colour = "#cc79a7"
     layers_path = "encoder.albert_layer_groups"
     embedding_paths = ("embeddings", "encoder.embedding_hidden_mapping_in")
@@ -42,40 +42,40 @@ class Albert(Family):
     upper_keys = Family.upper_keys | {"num_hidden_groups"}
 
     def check(self, config: Config) -> str | None:
-        """Groups of several layers would make 'layer' ambiguous; no public ALBERT has them."""
+        """Refuse groups of several layers, which would make 'layer' ambiguous; no public ALBERT has them."""
         if config.inner_group_num != 1:
             return f"inner_group_num is {config.inner_group_num}, and only 1 is supported"
         return super().check(config)
 
     def layers(self, model: Model) -> list[nn.Module]:
-        """The module behind each layer, repeated where it is shared."""
+        """Return the module of each layer, repeated if it is shared."""
         groups = model.encoder.albert_layer_groups
         depth = self.depth(model.config)
         return [groups[int(i / (depth / len(groups)))].albert_layers[0] for i in range(depth)]
 
     def shares_layers(self, config: Config) -> bool:
-        """True until it is unrolled."""
+        """Whether it is not unrolled."""
         return bool(config.num_hidden_groups != config.num_hidden_layers)
 
     def unrolled(self, config: Config) -> Config:
-        """One group per layer."""
+        """Return a configuration with one group per layer."""
         new = copy.deepcopy(config)
         new.num_hidden_groups = new.num_hidden_layers
         return new
 
     def keeps_sharing(self, config: Config, numbers: Sequence[int]) -> bool:
-        """One group for all layers fits any number of them, as long as they are only cut at the top."""
+        """Whether all layers are in one group and are only cut at the top."""
         return bool(config.num_hidden_groups == 1) and list(numbers) == list(range(1, len(numbers) + 1))
 
     def reordered(self, config: Config, numbers: Sequence[int], origins: Sequence[int]) -> Config:
-        """As for any family, with as many groups as layers once it is unrolled."""
+        """Return the configuration for these layers, with one group per layer if it is unrolled."""
         new = super().reordered(config, numbers, origins)
         if not self.shares_layers(config):
             new.num_hidden_groups = len(numbers)
         return new
 
     def set_layers(self, model: Model, layers: Sequence[nn.Module]) -> None:
-        """One group per layer; a group is a list of one."""
+        """Replace the layers by one group per layer."""
         from transformers.models.albert.modeling_albert import AlbertLayerGroup
 
         groups = []
@@ -87,12 +87,12 @@ class Albert(Family):
         model.encoder.albert_layer_groups = nn.ModuleList(groups)
 
     def embed(self, model: Model, ids: Tensor, types: Tensor, positions: Tensor) -> Tensor:
-        """State 0, after the projection to the layers' width."""
+        """Return state 0, after the projection to the layers' width."""
         states = super().embed(model, ids, types, positions)
         return cast(Tensor, model.encoder.embedding_hidden_mapping_in(states))
 
     def parts(self, layer: Any) -> LayerParts:
-        """ALBERT has no dropout after its feed-forward part."""
+        """Return the modules of one layer; ALBERT has no dropout after its feed-forward part."""
         attention = layer.attention
         return LayerParts(
             **self._linears(layer),

@@ -1,4 +1,4 @@
-"""BERT: the shape that the defaults of a family describe."""
+"""BERT: the defaults of a family."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from frostline.errors import EncoderError
 
 
 class Context(NamedTuple):
-    """What DeBERTa's layers share for one padded batch."""
+    """The input that DeBERTa's layers share for one padded batch."""
 
     mask: Tensor  # (texts, longest), 1 at real tokens
     attention_mask: Tensor
@@ -33,7 +33,7 @@ class Deberta(Family):
     embedding_paths: tuple[str, ...] = ("embeddings", "encoder.rel_embeddings")
     pooler_path = None
     can_pack = False
-    takes_bfloat16 = False  # the stock code fills in a number that bfloat16 cannot hold
+    takes_bfloat16 = False  # the stock code uses a number that bfloat16 cannot represent
     has_multiple_choice = False
     projections = {
         "query": "attention.self.in_proj",  # one projection makes query, key and value
@@ -45,17 +45,17 @@ class Deberta(Family):
     }
 
     def max_length(self, config: Config) -> int | None:
-        """The position table's size, where there is one; relative positions set no limit."""
+        """Return the size of the position table, if there is one; relative positions set no limit."""
         return int(config.max_position_embeddings) if config.position_biased_input else None
 
     def embed(self, model: Model, ids: Tensor, types: Tensor, positions: Tensor) -> Tensor:
-        """State 0; unpadded, so that the stock code's zeroing of padding has nothing to do."""
+        """Return state 0; it is unpadded, so the stock code has no padding to set to zero."""
         if model.embeddings.position_embeddings is None:
-            positions = torch.zeros_like(positions)  # not used, and may be beyond the table
+            positions = torch.zeros_like(positions)  # not used, and possibly beyond the table
         return super().embed(model, ids, types, positions)
 
     def context(self, model: Model, mask: Tensor, dtype: torch.dtype) -> Context:
-        """The pairwise mask, relative positions, and the (normalised) relative embeddings."""
+        """Return the pairwise mask, relative positions, and the (normalised) relative embeddings."""
         encoder = model.encoder
         like_states = torch.empty((1, mask.shape[1], 1), device=mask.device)  # only its length is read
         return Context(
@@ -66,7 +66,7 @@ class Deberta(Family):
         )
 
     def call(self, model: Model, layer: nn.Module, states: Tensor, context: Any, *, origin: int) -> Tensor:
-        """The stock layer, given what all layers share."""
+        """Return the stock layer's output, given the shared input."""
         out = layer(
             states,
             context.attention_mask,
@@ -76,9 +76,9 @@ class Deberta(Family):
         return cast(Tensor, out[0])
 
     def _attend_to_prefix(self, attention: Any) -> None:
-        """DeBERTa's attention is not in transformers' table."""
+        """Replace the forward pass: DeBERTa's attention does not use transformers' attention interface."""
         if getattr(attention, "talking_head", False):
-            raise EncoderError("a prefix cannot be given to a DeBERTa whose attention heads are mixed (talking_head)")
+            raise EncoderError("a prefix cannot be attached to a DeBERTa with mixed attention heads (talking_head)")
         attention.forward = MethodType(self._forward_with_prefix, attention)
 
     @staticmethod
@@ -91,7 +91,7 @@ class Deberta(Family):
         relative_pos: Tensor | None = None,
         rel_embeddings: Tensor | None = None,
     ) -> tuple[Tensor, None]:
-        """The stock attention's forward pass, over a prefix too; the names of arguments are the stock ones."""
+        """Run the stock attention's forward pass, over a prefix too; the names of arguments are the stock ones."""
         query, key, value = attention.transpose_for_scores(attention.in_proj(states)).chunk(3, dim=-1)
         query, value = (
             side + attention.transpose_for_scores(bias[None, None])

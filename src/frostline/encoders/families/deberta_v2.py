@@ -37,32 +37,32 @@ class DebertaV2(Deberta):
     }
 
     def attached(self, model: Model, origin: int) -> list[nn.Module]:
-        """The convolution, for layer 1."""
+        """Return the convolution, for layer 1."""
         conv = model.encoder.conv
         return [conv] if origin == 1 and conv is not None else []
 
     def reordered(self, config: Config, numbers: Sequence[int], origins: Sequence[int]) -> Config:
-        """Without layer 1 there is no convolution either."""
+        """Return the configuration for these layers, without convolution if layer 1 is not one of them."""
         new = super().reordered(config, numbers, origins)
-        if 1 not in origins and _has_convolution(config):
+        if 1 not in origins and getattr(config, "conv_kernel_size", 0) > 0:
             new.conv_kernel_size = 0
         return new
 
     def set_layers(self, model: Model, layers: Sequence[nn.Module]) -> None:
-        """The convolution goes where the configuration says that there is none."""
+        """Replace the layers, and remove the convolution if the configuration has none."""
         super().set_layers(model, layers)
-        if not _has_convolution(model.config):
+        if getattr(model.config, "conv_kernel_size", 0) < 1:
             model.encoder.conv = None
 
     def is_stock(self, model: Model, origins: Sequence[int]) -> bool:
-        """The stock class applies the convolution after the lowest layer only."""
+        """Whether there is no convolution or it is at the lowest layer, where the stock class applies it."""
         return model.encoder.conv is None or origins[0] == 1
 
     def call(self, model: Model, layer: nn.Module, states: Tensor, context: Any, *, origin: int) -> Tensor:
-        """The stock layer, and for layer 1 the convolution over the layer's own input."""
+        """Return the stock layer's output, for layer 1 with the convolution over the layer's input."""
         out = super().call(model, layer, states, context, origin=origin)
         for conv in self.attached(model, origin):
-            # Padding is zero in the embeddings that it usually reads; where surgery moved it, make it so.
+            # Padding is zero in the embeddings that it usually reads; after surgery it may read other states.
             out = cast(Tensor, conv(states * context.mask[..., None], out, context.mask))
         return out
 
@@ -76,7 +76,7 @@ class DebertaV2(Deberta):
         relative_pos: Tensor | None = None,
         rel_embeddings: Tensor | None = None,
     ) -> tuple[Tensor, None]:
-        """The stock attention's forward pass, over a prefix too; the stock code has texts and heads on one axis."""
+        """Run the stock attention's forward pass, over a prefix too; the stock code has texts and heads on one axis."""
         heads = attention.num_attention_heads
         query, key, value = (
             attention.transpose_for_scores(part(states), heads)
@@ -91,11 +91,6 @@ class DebertaV2(Deberta):
         scaled, scores, value = (side.unflatten(0, (-1, heads)) for side in (scaled, scores, value))
         scores = scores.masked_fill(~mask.bool(), torch.finfo(scores.dtype).min)
         return gather(scaled, scores, value, attention.prefix, attention.dropout), None
-
-
-def _has_convolution(config: Config) -> bool:
-    size: int = getattr(config, "conv_kernel_size", 0)
-    return size > 0
 
 
 FAMILIES.add("deberta-v2", DebertaV2())

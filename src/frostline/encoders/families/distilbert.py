@@ -37,15 +37,15 @@ class DistilBert(Family):
     upper_keys = Family.upper_keys | {"n_layers"}
 
     def check(self, config: Config) -> str | None:
-        """DistilBERT cannot be a decoder."""
+        """Return None: DistilBERT cannot be a decoder."""
         return None
 
     def embed(self, model: Model, ids: Tensor, types: Tensor, positions: Tensor) -> Tensor:
-        """State 0; there are no token types."""
+        """Return state 0; there are no token types."""
         return cast(Tensor, model.embeddings(input_ids=ids[None], position_ids=positions[None])[0])
 
     def parts(self, layer: Any) -> LayerParts:
-        """DistilBERT has no dropout after its attention's output projection."""
+        """Return the modules of one layer; there is no dropout after the output projection of attention."""
         return LayerParts(
             **self._linears(layer),
             attention_norm=layer.sa_layer_norm,

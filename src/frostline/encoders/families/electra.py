@@ -22,11 +22,11 @@ class Electra(Family):
     pooler_path = None
 
     def head_reads(self, config: Config, kind: str) -> Reads:
-        """The multiple-choice head has a summary of its own, which may be of another kind."""
+        """Return the tokens that the head reads; the multiple-choice head has a configurable summary."""
         return Reads.FIRST if kind != "multiple choice" or config.summary_type == "first" else Reads.ALL
 
     def embed(self, model: Model, ids: Tensor, types: Tensor, positions: Tensor) -> Tensor:
-        """State 0, after the projection to the layers' width."""
+        """Return state 0, after the projection to the layers' width."""
         states = super().embed(model, ids, types, positions)
         project = getattr(model, "embeddings_project", None)
         return states if project is None else cast(Tensor, project(states))

@@ -46,29 +46,29 @@ class ModernBert(Family):
     upper_keys = Family.upper_keys | {"classifier_pooling"}
 
     def check(self, config: Config) -> str | None:
-        """ModernBERT cannot be a decoder."""
+        """Return None: ModernBERT cannot be a decoder."""
         return None
 
     def reordered(self, config: Config, numbers: Sequence[int], origins: Sequence[int]) -> Config:
-        """The kind of attention goes with the layer."""
+        """Return the configuration for these layers, each with its own kind of attention."""
         new = super().reordered(config, numbers, origins)
         new.layer_types = [config.layer_types[number - 1] for number in numbers]
         return new
 
     def is_stock(self, model: Model, origins: Sequence[int]) -> bool:
-        """The stock class has no norm before the lowest layer's attention, and one before every other's."""
+        """Whether layer 1 is the lowest: in the stock class only the lowest layer has no norm before attention."""
         return origins[0] == 1
 
     def head_reads(self, config: Config, kind: str) -> Reads:
-        """The first token only where it is configured so; the mean of all tokens is the other way."""
+        """Return the first token or, for a mean-pooling head, all tokens."""
         return Reads.FIRST if config.classifier_pooling == "cls" else Reads.ALL
 
     def embed(self, model: Model, ids: Tensor, types: Tensor, positions: Tensor) -> Tensor:
-        """State 0; positions enter in the layers, and there are no token types."""
+        """Return state 0; positions are added in the layers, and there are no token types."""
         return cast(Tensor, model.embeddings(input_ids=ids[None])[0])
 
     def context(self, model: Model, mask: Tensor, dtype: torch.dtype) -> _Context:
-        """A mask and a rotary table for each kind of attention."""
+        """Return a mask and a rotary table for each kind of attention."""
         position = torch.arange(mask.shape[1], device=mask.device)
         everywhere = additive_mask(mask, dtype)
         nearby = (position[None, :] - position[:, None]).abs() <= model.config.sliding_window
@@ -76,7 +76,7 @@ class ModernBert(Family):
         local = local.masked_fill_(~nearby, torch.finfo(dtype).min)[None, None]
         if everywhere is not None:
             local = torch.minimum(local, everywhere)
-        like_states = torch.empty((1, 1), dtype=dtype, device=mask.device)  # only its type and place are read
+        like_states = torch.empty((1, 1), dtype=dtype, device=mask.device)  # only its dtype and device are read
         kinds = set(model.config.layer_types)
         return _Context(
             masks={"full_attention": everywhere, "sliding_attention": local},
@@ -84,7 +84,7 @@ class ModernBert(Family):
         )
 
     def call(self, model: Model, layer: Any, states: Tensor, context: Any, *, origin: int) -> Tensor:
-        """The stock layer with the mask and rotary table of its kind."""
+        """Return the stock layer's output with the mask and rotary table of its kind."""
         kind = layer.attention_type
         out = layer(states, attention_mask=context.masks[kind], position_embeddings=context.rotary[kind])
         return cast(Tensor, out)

@@ -13,7 +13,7 @@ from frostline.encoders.families._family import Config, Family, Model, additive_
 from frostline.encoders.families._prefix_attention import gather
 from frostline.kernels.layer_parts import LayerParts
 
-_PADDING_INDEX = 1  # fixed in the stock code, whatever the configuration says
+_PADDING_INDEX = 1  # fixed in the stock code, which ignores the configuration
 
 
 class _Context(NamedTuple):
@@ -43,32 +43,32 @@ class MpNet(Family):
     has_token_types = False
 
     def check(self, config: Config) -> str | None:
-        """MPNet cannot be a decoder."""
+        """Return None: MPNet cannot be a decoder."""
         return None
 
     def max_length(self, config: Config) -> int:
-        """Two fewer than the position table holds, as in RoBERTa."""
+        """Return two less than the size of the position table, as in RoBERTa."""
         return int(config.max_position_embeddings) - _PADDING_INDEX - 1
 
     def positions(self, config: Config, ids: Tensor, starts: Tensor, lengths: Tensor) -> Tensor:
-        """Positions counted from the padding index on."""
+        """Return positions counted from the padding index."""
         return positions_after_padding_index(_PADDING_INDEX, ids, starts, lengths)
 
     def embed(self, model: Model, ids: Tensor, types: Tensor, positions: Tensor) -> Tensor:
-        """State 0; there are no token types."""
+        """Return state 0; there are no token types."""
         return cast(Tensor, model.embeddings(input_ids=ids[None], position_ids=positions[None])[0])
 
     def context(self, model: Model, mask: Tensor, dtype: torch.dtype) -> _Context:
-        """The padding mask and the bias by relative position."""
+        """Return the padding mask and the bias by relative position."""
         bias = self.position_bias(model, mask.shape[1])
         return _Context(additive_mask(mask, dtype), bias[None].expand(mask.shape[0], -1, -1, -1))
 
     def call(self, model: Model, layer: nn.Module, states: Tensor, context: Any, *, origin: int) -> Tensor:
-        """The stock layer, given the shared bias."""
+        """Return the stock layer's output, given the shared bias."""
         return cast(Tensor, layer(states, context.mask, position_bias=context.position_bias)[0])
 
     def parts(self, layer: Any) -> LayerParts:
-        """BERT's parts under other names."""
+        """Return the modules of one layer, which are BERT's under other names."""
         attention = layer.attention
         return LayerParts(
             **self._linears(layer),
@@ -83,21 +83,21 @@ class MpNet(Family):
         )
 
     def position_bias(self, model: Model, length: int) -> Tensor:
-        """The bias by relative position, from the stock bucketing."""
+        """Return the bias by relative position, from the stock bucketing."""
         encoder = model.encoder
         position = torch.arange(length, device=encoder.relative_attention_bias.weight.device)
         buckets = encoder.relative_position_bucket(position[None, :] - position[:, None])
         return cast(Tensor, encoder.relative_attention_bias(buckets).permute(2, 0, 1))
 
     def _attend_to_prefix(self, attention: Any) -> None:
-        """MPNet's attention is not in transformers' table."""
+        """Replace the forward pass: MPNet's attention does not use transformers' attention interface."""
         attention.forward = MethodType(_forward_with_prefix, attention)
 
 
 def _forward_with_prefix(
     attention: Any, states: Tensor, mask: Tensor | None = None, position_bias: Tensor | None = None, **others: object
 ) -> tuple[Tensor]:
-    """The stock attention's forward pass, over a prefix too."""
+    """Run the stock attention's forward pass, over a prefix too."""
     query, key, value = (
         part(states).unflatten(-1, (attention.num_attention_heads, -1)).transpose(1, 2)
         for part in (attention.q, attention.k, attention.v)

@@ -18,15 +18,15 @@ class Roberta(Family):
     has_token_types = False
 
     def check(self, config: Config) -> str | None:
-        """Positions are counted from the padding token, so there must be one."""
+        """Refuse configurations without a padding token, from which positions are counted."""
         return "it has no pad_token_id in config.json" if config.pad_token_id is None else super().check(config)
 
     def max_length(self, config: Config) -> int:
-        """Two fewer than the position table holds: the padding index and those below it are never given to a token."""
+        """Return two less than the size of the position table: positions up to the padding index are never used."""
         return int(config.max_position_embeddings - config.pad_token_id - 1)
 
     def positions(self, config: Config, ids: Tensor, starts: Tensor, lengths: Tensor) -> Tensor:
-        """Positions counted from the padding index on."""
+        """Return positions counted from the padding index."""
         return positions_after_padding_index(config.pad_token_id, ids, starts, lengths)
 
 

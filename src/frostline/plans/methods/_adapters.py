@@ -49,7 +49,7 @@ def add_adapters(tunable: Tunable, positions: tuple[str, ...], *, bottleneck: in
         for layer in chosen_layers(tunable):
             like = next(layer.parameters())
             for position in positions:
-                family.hang_adapter(layer, position, Adapter(width, bottleneck).to(like))
+                family.attach_adapter(layer, position, Adapter(width, bottleneck).to(like))
 
 
 def check_bottleneck(options: Mapping[str, Any]) -> str | None:

@@ -44,4 +44,4 @@ def prefix(tunable: Tunable, *, seed: int, length: int = 16) -> None:
         torch.manual_seed(seed)
         for layer in chosen_layers(tunable):
             like = next(layer.parameters())
-            family.hang_prefix(layer, Prefix(length, width).to(like))
+            family.attach_prefix(layer, Prefix(length, width).to(like))

@@ -74,7 +74,7 @@ def outputs_without(tunable: Tunable, rows: Examples, spans: Sequence[Span]) -> 
             layout = tunable.encoder.layout(batch)
             start = tunable.encoder.embed(batch, layout)
             highest = max(first for first, _ in needed)
-            below = [start, *tunable.encoder.each(start, layout, 1, highest - 1)]
+            below = [start, *tunable.encoder.run_each(start, layout, 1, highest - 1)]
             for first, last in needed:
                 pieces[first, last].append(uppers[last].logits(below[first - 1], layout).float().cpu())
     back = torch.cat([torch.as_tensor(texts) for texts in batches]).argsort()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from frostline.tasks.benchmark import Benchmark, register
-from frostline.tasks.builders import pair, single
+from frostline.tasks.builders import build_pair, build_single
 
 _HUB = "nyu-mll/glue"
 
@@ -15,7 +15,7 @@ register(
         folders=("CoLA",),
         columns={"sentence": ("sentence",), "label": ("label",)},
         headerless={".tsv": ("source", "label", "mark", "sentence")},
-        build=single("sentence"),
+        build=build_single("sentence"),
         label_names=("unacceptable", "acceptable"),
         metrics=("matthews", "accuracy"),
         aliases=("cola",),
@@ -30,7 +30,7 @@ register(
         hub=(_HUB, "sst2"),
         folders=("SST-2", "SST2"),
         columns={"sentence": ("sentence",), "label": ("label",)},
-        build=single("sentence"),
+        build=build_single("sentence"),
         label_names=("negative", "positive"),
         aliases=("sst2",),
         tags=("semantic understanding", "commonsense and world knowledge", "environmental shift"),
@@ -48,7 +48,7 @@ register(
             "sentence2": ("sentence2", "#2 String"),
             "label": ("label", "Quality"),
         },
-        build=pair("sentence1", "sentence2"),
+        build=build_pair("sentence1", "sentence2"),
         label_names=("not_equivalent", "equivalent"),
         metrics=("f1", "accuracy"),
         aliases=("mrpc",),
@@ -63,7 +63,7 @@ register(
         hub=(_HUB, "stsb"),
         folders=("STS-B", "STSB"),
         columns={"sentence1": ("sentence1",), "sentence2": ("sentence2",), "label": ("label", "score")},
-        build=pair("sentence1", "sentence2"),
+        build=build_pair("sentence1", "sentence2"),
         label_names=(),
         kind="regression",
         metrics=("spearman", "pearson"),
@@ -83,7 +83,7 @@ register(
             "question2": ("question2",),
             "label": ("label", "is_duplicate"),
         },
-        build=pair("question1", "question2"),
+        build=build_pair("question1", "question2"),
         label_names=("not_duplicate", "duplicate"),
         metrics=("f1", "accuracy"),
         aliases=("qqp",),
@@ -103,7 +103,7 @@ register(
             "hypothesis": ("hypothesis", "sentence2"),
             "label": ("label", "gold_label"),
         },
-        build=pair("premise", "hypothesis", group="premise"),
+        build=build_pair("premise", "hypothesis", group="premise"),
         label_names=("entailment", "neutral", "contradiction"),
         aliases=("mnli", "mnli-m", "mnli-matched"),
         tags=("discourse understanding", "domain shift"),
@@ -120,7 +120,7 @@ register(
         hub=(_HUB, "qnli"),
         folders=("QNLI",),
         columns={"question": ("question",), "sentence": ("sentence",), "label": ("label",)},
-        build=pair("question", "sentence"),
+        build=build_pair("question", "sentence"),
         label_names=("entailment", "not_entailment"),
         aliases=("qnli",),
         tags=("semantic understanding", "commonsense and world knowledge", "environmental shift"),
@@ -138,7 +138,7 @@ register(
             "sentence2": ("sentence2", "hypothesis"),
             "label": ("label",),
         },
-        build=pair("sentence1", "sentence2"),
+        build=build_pair("sentence1", "sentence2"),
         label_names=("entailment", "not_entailment"),
         aliases=("rte",),
         tags=("textual entailment", "temporal drift"),
@@ -152,7 +152,7 @@ register(
         hub=(_HUB, "wnli"),
         folders=("WNLI",),
         columns={"sentence1": ("sentence1",), "sentence2": ("sentence2",), "label": ("label",)},
-        build=pair("sentence1", "sentence2", group="sentence1"),
+        build=build_pair("sentence1", "sentence2", group="sentence1"),
         label_names=("not_entailment", "entailment"),
         aliases=("wnli",),
         tags=("discourse understanding",),

@@ -1,29 +1,29 @@
-"""The other tasks of paper 4: Yelp polarity, HellaSwag, Cosmos QA."""
+"""The other tasks of Phang et al. 2021: Yelp polarity, HellaSwag, Cosmos QA."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from frostline.tasks.benchmark import Benchmark, Fields, register
-from frostline.tasks.builders import single
+from frostline.tasks.builders import build_single
 from frostline.tasks.raw_table import Table
 from frostline.tasks.texts import parse_choices, parse_texts
 
 
-def _named_yelp(table: Table) -> Table:
-    """The official CSV numbers its classes 1 and 2, the hub 0 and 1."""
+def _tidy_yelp(table: Table) -> Table:
+    """Name the classes, whose numbers are 1 and 2 in the official CSV and 0 and 1 on the hub."""
     if table.cells != "text":
         return table
     names = {"1": "negative", "2": "positive"}
     return replace(table, columns={**table.columns, "label": [names.get(str(c), c) for c in table.columns["label"]]})
 
 
-def _hellaswag(table: Table) -> Fields:
+def _build_hellaswag(table: Table) -> Fields:
     contexts = parse_texts(table, "ctx")
     return Fields(texts=contexts, choices=parse_choices(table, ("endings",)), groups=contexts)
 
 
-def _cosmosqa(table: Table) -> Fields:
+def _build_cosmosqa(table: Table) -> Fields:
     contexts = parse_texts(table, "context")
     texts = [f"{c} {q}" for c, q in zip(contexts, parse_texts(table, "question"), strict=True)]
     choices = parse_choices(table, ("answer0", "answer1", "answer2", "answer3"))
@@ -38,8 +38,8 @@ register(
         folders=("yelp_polarity", "yelp_review_polarity_csv", "yelp_review_polarity", "yelp"),
         columns={"text": ("text",), "label": ("label",)},
         headerless={".csv": ("label", "text")},
-        tidy=_named_yelp,
-        build=single("text"),
+        tidy=_tidy_yelp,
+        build=build_single("text"),
         label_names=("negative", "positive"),
         aliases=("yelp", "yelp_review_polarity"),
         dev_files=("test",),
@@ -53,7 +53,7 @@ register(
         hub=("Rowan/hellaswag", None),
         folders=("hellaswag",),
         columns={"ctx": ("ctx",), "endings": ("endings", "ending_options"), "label": ("label",)},
-        build=_hellaswag,
+        build=_build_hellaswag,
         label_names=("ending0", "ending1", "ending2", "ending3"),
         kind="multiple choice",
         train_files=("train", "hellaswag_train"),
@@ -64,7 +64,7 @@ register(
 register(
     Benchmark(
         name="cosmosqa",
-        summary="which of four answers fits what the story leaves unsaid?",
+        summary="which of four answers follows from the story?",
         hub=("allenai/cosmos_qa", None),
         folders=("cosmosqa", "cosmos_qa"),
         columns={
@@ -76,7 +76,7 @@ register(
             "answer3": ("answer3",),
             "label": ("label",),
         },
-        build=_cosmosqa,
+        build=_build_cosmosqa,
         label_names=("answer0", "answer1", "answer2", "answer3"),
         kind="multiple choice",
         aliases=("cosmos", "cosmos_qa"),

@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import chain
 
 from frostline.tasks.benchmark import Benchmark, Fields, register
-from frostline.tasks.builders import pair
+from frostline.tasks.builders import build_pair
 from frostline.tasks.raw_table import Table, show
 from frostline.tasks.texts import parse_choices, parse_texts
 
@@ -16,33 +16,33 @@ _HUB = "aps/super_glue"
 _COPA_QUESTIONS = {"cause": "What was the cause?", "effect": "What happened as a result?"}
 
 
-def _copa(table: Table) -> Fields:
-    asked = table.columns["question"]
-    for index, word in enumerate(asked):
+def _build_copa(table: Table) -> Fields:
+    questions = table.columns["question"]
+    for index, word in enumerate(questions):
         if word not in _COPA_QUESTIONS:
             raise table.error(index, "question", f"{show(word)} is not one of cause, effect")
-    texts = [f"{p} {_COPA_QUESTIONS[str(q)]}" for p, q in zip(parse_texts(table, "premise"), asked, strict=True)]
+    texts = [f"{p} {_COPA_QUESTIONS[str(q)]}" for p, q in zip(parse_texts(table, "premise"), questions, strict=True)]
     return Fields(texts=texts, choices=parse_choices(table, ("choice1", "choice2")))
 
 
-def _multirc(table: Table) -> Fields:
-    """Paragraph and 'question answer'; a few official answers are empty, so only the joined text is checked."""
+def _build_multirc(table: Table) -> Fields:
+    """Pair the paragraph with 'question answer'; a few official answers are empty, so answers are not checked."""
     paragraphs = parse_texts(table, "paragraph")
     pairs = [f"{q} {a}" for q, a in zip(parse_texts(table, "question"), table.columns["answer"], strict=True)]
     return Fields(texts=paragraphs, pairs=pairs, groups=paragraphs)
 
 
-def _flat_multirc(table: Table) -> Table:
-    """Official rows hold a paragraph with all its questions and answers; here every answer is a row."""
+def _tidy_multirc(table: Table) -> Table:
+    """Make every answer a row; an official row holds a paragraph with all its questions and answers."""
     if "passage" not in table.columns:
         return table
-    found = list(chain.from_iterable(_answers(table, index) for index in range(len(table))))
+    answers = list(chain.from_iterable(_list_answers(table, index) for index in range(len(table))))
     names = ("paragraph", "question", "answer", "label")
-    columns = dict(zip(names, map(list, zip(*[cells for _, cells in found], strict=True)), strict=True))
-    return replace(table, columns=columns, rows=[row for row, _ in found])
+    columns = dict(zip(names, map(list, zip(*[cells for _, cells in answers], strict=True)), strict=True))
+    return replace(table, columns=columns, rows=[row for row, _ in answers])
 
 
-def _answers(table: Table, index: int) -> Iterator[tuple[int, tuple[object, ...]]]:
+def _list_answers(table: Table, index: int) -> Iterator[tuple[int, tuple[object, ...]]]:
     try:
         passage = table.columns["passage"][index]
         for question in passage["questions"]:  # type: ignore[index]  # checked by failing
@@ -55,13 +55,13 @@ def _answers(table: Table, index: int) -> Iterator[tuple[int, tuple[object, ...]
         raise table.error(index, "passage", f"not the official nesting of questions and answers ({problem})") from None
 
 
-def _wic(table: Table) -> Fields:
+def _build_wic(table: Table) -> Fields:
     second = zip(parse_texts(table, "word"), parse_texts(table, "sentence2"), strict=True)
     return Fields(texts=parse_texts(table, "sentence1"), pairs=[f"{word}: {sentence}" for word, sentence in second])
 
 
-def _flat_wsc(table: Table) -> Table:
-    """Official rows nest the two spans under 'target'."""
+def _tidy_wsc(table: Table) -> Table:
+    """Make the two spans columns; official rows nest them under 'target'."""
     if "target" not in table.columns:
         return table
     spans: dict[str, list[object]] = {"span1_text": [], "span2_text": [], "span2_index": []}
@@ -73,21 +73,21 @@ def _flat_wsc(table: Table) -> Table:
     return replace(table, columns={**table.columns, **spans})
 
 
-def _wsc(table: Table) -> Fields:
+def _build_wsc(table: Table) -> Fields:
     pronouns, positions = parse_texts(table, "span2_text"), table.columns["span2_index"]
     texts = parse_texts(table, "text")
     marked = []
     for index, (text, pronoun, position) in enumerate(zip(texts, pronouns, positions, strict=True)):
-        found = mark_pronoun(text, pronoun, position) if isinstance(position, int) else None
-        if found is None:
+        marked_text = mark_pronoun(text, pronoun, position) if isinstance(position, int) else None
+        if marked_text is None:
             raise table.error(index, "span2_text", f"{show(pronoun)} does not occur in the text")
-        marked.append(found)
-    # The same sentence is asked about several candidates: those rows stay together.
+        marked.append(marked_text)
+    # Several rows ask about the same sentence: they stay together.
     return Fields(texts=marked, pairs=parse_texts(table, "span1_text"), groups=texts)
 
 
 def mark_pronoun(text: str, pronoun: str, position: int) -> str | None:
-    """The text with *asterisks* round the pronoun at (or nearest to) a word position; None if it is not there.
+    """Return the text with *asterisks* around the pronoun at (or nearest to) a word position; None if it is missing.
 
     A few official positions are off by some words, and a word may have quotes or commas attached.
     """
@@ -112,7 +112,7 @@ register(
         hub=(_HUB, "boolq"),
         folders=("BoolQ",),
         columns={"passage": ("passage",), "question": ("question",), "label": ("label",)},
-        build=pair("passage", "question", group="passage"),
+        build=build_pair("passage", "question", group="passage"),
         label_names=("False", "True"),
         aliases=("boolq",),
         tags=("logical reasoning and comprehension",),
@@ -126,7 +126,7 @@ register(
         hub=(_HUB, "cb"),
         folders=("CB", "CommitmentBank"),
         columns={"premise": ("premise",), "hypothesis": ("hypothesis",), "label": ("label",)},
-        build=pair("premise", "hypothesis"),
+        build=build_pair("premise", "hypothesis"),
         label_names=("entailment", "contradiction", "neutral"),
         metrics=("accuracy", "macro_f1"),
         aliases=("cb", "commitmentbank"),
@@ -147,7 +147,7 @@ register(
             "choice2": ("choice2",),
             "label": ("label",),
         },
-        build=_copa,
+        build=_build_copa,
         label_names=("choice1", "choice2"),
         kind="multiple choice",
         aliases=("copa",),
@@ -167,8 +167,8 @@ register(
             "answer": ("answer",),
             "label": ("label",),
         },
-        tidy=_flat_multirc,
-        build=_multirc,
+        tidy=_tidy_multirc,
+        build=_build_multirc,
         label_names=("False", "True"),
         metrics=("f1a", "accuracy"),
         aliases=("multirc",),
@@ -188,7 +188,7 @@ register(
             "sentence2": ("sentence2",),
             "label": ("label",),
         },
-        build=_wic,
+        build=_build_wic,
         label_names=("False", "True"),
         aliases=("wic",),
     )
@@ -207,8 +207,8 @@ register(
             "span2_index": ("span2_index",),
             "label": ("label",),
         },
-        tidy=_flat_wsc,
-        build=_wsc,
+        tidy=_tidy_wsc,
+        build=_build_wsc,
         label_names=("False", "True"),
         aliases=("wsc", "wsc.fixed", "super_glue/wsc.fixed"),
         tags=("discourse understanding",),
@@ -226,7 +226,7 @@ register(
             "hypothesis": ("hypothesis", "sentence2"),
             "label": ("label",),
         },
-        build=pair("premise", "hypothesis"),
+        build=build_pair("premise", "hypothesis"),
         label_names=("entailment", "not_entailment"),
         tags=("textual entailment", "temporal drift"),
     )
