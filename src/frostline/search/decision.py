@@ -85,10 +85,10 @@ def _reasons(
     if budget.goal == "best":
         said.append(f"It is the best of {len(against)} plans on validation.")
     elif chosen is not best:
-        gap = against[chosen.spec.id]
+        gap = metric.describe_difference(against[chosen.spec.id])
         said.append(
             f"It is {GOALS[budget.goal]} of the {len(fine)} plans that are shown to be within {within} "
-            f"of the best one, {best.proposal.plan.name}: {metric.describe_difference(gap)} on {rows:,} validation rows."
+            f"of the best one, {best.proposal.plan.name}: {gap} on {rows:,} validation rows."
         )
     elif len(fine) == 1 and any(against[entry.spec.id].high >= -margin for entry in cheaper):
         said.append(
