@@ -195,14 +195,11 @@ def _places(score: LayerScore) -> int:
 
 
 def _finding(score: LayerScore) -> str:
+    from frostline.records.layer_ranges import name_layers
+
     if score.best is None:
         return f"{score.name}: undefined at every layer."
     others = [layer for layer in score.tied if layer != score.best]
     chance = "" if score.probability is None else f" (probability {score.probability[score.best]:.2f})"
-    tied = f"; {_listed(others)} cannot be told apart from it" if others else ""
+    tied = f"; {name_layers(others)} cannot be told apart from it" if others else ""
     return f"{score.name}: layer {score.best} is the best{chance}{tied}."
-
-
-def _listed(layers: list[int]) -> str:
-    words = [str(layer) for layer in layers]
-    return f"layer {words[0]}" if len(words) == 1 else f"layers {', '.join(words[:-1])} and {words[-1]}"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from frostline.files import provenance
 from frostline.plans.methods import METHODS
 from frostline.records import Plan
+from frostline.records.layer_ranges import name_layers
 
 if TYPE_CHECKING:
     from frostline.training.result import Tuned
@@ -76,12 +77,13 @@ def write_card(tuned: Tuned, *, is_stock: bool) -> str:
 def plan_in_words(plan: Plan, depth: int) -> str:
     """Return a sentence on what was trained, what stayed as pretrained and what was dropped."""
     embeddings = ", the embeddings" if plan.embeddings else ""
-    tuned = f"{_layers(plan.layers)} of {depth}{embeddings} and the head were" if plan.layers else "only the head was"
+    layers = f"{name_layers(plan.layers)} of {depth}{embeddings} and " if plan.layers else "only "
+    tuned = f"{layers}the head {'were' if plan.layers else 'was'}"
     frozen = tuple(number for number in range(1, plan.head + 1) if number not in plan.layers)
-    kept = [*([] if plan.embeddings else ["the embeddings"]), *([_layers(frozen)] if frozen else [])]
+    kept = [*([] if plan.embeddings else ["the embeddings"]), *([name_layers(frozen)] if frozen else [])]
     stayed = f"; {' and '.join(kept)} stayed as pretrained" if kept else ""
     above = tuple(range(plan.head + 1, depth + 1))
-    dropped = f"; {_layers(above)} {'was' if len(above) == 1 else 'were'} dropped" if above else ""
+    dropped = f"; {name_layers(above)} {'was' if len(above) == 1 else 'were'} dropped" if above else ""
     return f"{tuned} trained{stayed}; the head reads layer {plan.head}{dropped}"
 
 
@@ -163,14 +165,6 @@ def _metrics_table(metrics: Mapping[str, Mapping[str, float]]) -> list[str]:
         f"|---|{'---|' * len(names)}",
         *(f"| {split} | {' | '.join(f'{values[name]:.4f}' for name in names)} |" for split, values in metrics.items()),
     ]
-
-
-def _layers(numbers: tuple[int, ...]) -> str:
-    if len(numbers) == 1:
-        return f"layer {numbers[0]}"
-    if len(numbers) > 2 and numbers[-1] - numbers[0] + 1 == len(numbers):
-        return f"layers {numbers[0]} to {numbers[-1]}"
-    return f"layers {', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"
 
 
 def _cell(text: str) -> str:
