@@ -1,8 +1,13 @@
 """Self-attention on unpadded tokens, in groups of texts of similar length.
 
-Three ways, equal up to rounding. With gradients on a CPU, a backward pass written by hand, which costs far less than
-what autograd makes of the same steps. Where only one token of each text asks, the projections of keys and values
-move to the asking side, so that no token's key or value is ever formed. Everywhere else, torch's own fused attention.
+Three ways, equal up to rounding. With gradients on a CPU, a backward pass written by hand, whose dropout is the same
+after a resume. Where only one token of each text asks, the projections of keys and values move to the asking side, so
+that no token's key or value is ever formed. Everywhere else, torch's own fused attention.
+
+What the backward pass by hand gains: with dropout, as in training, torch's fused attention takes 1.7 to 4.2 times as
+long on padded texts, 1.4 to 1.7 times on our groups, and text by text 1.2 to 1.4 times on texts of 5 to 45 tokens and
+1.0 times on texts of 20 to 256. Without dropout, text by text wins: 0.6 to 0.9 of our time (`make bench-kernels`: 16
+texts, widths 384 and 768, one thread).
 """
 
 from __future__ import annotations
