@@ -6,6 +6,7 @@ nothing here; a changed title, mark, field, axis, filter or value does.
 
 from __future__ import annotations
 
+import difflib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -30,7 +31,9 @@ def check_figures(figures: Sequence[Figure], path: Path) -> None:
     written = "\n".join(facts(figure) for figure in figures)
     if os.environ.get("FROSTLINE_WRITE_GOLDEN"):
         path.write_text(written)
-    assert written.splitlines() == path.read_text().splitlines()
+    expected = path.read_text()
+    difference = difflib.unified_diff(expected.splitlines(), written.splitlines(), str(path), "drawn", lineterm="", n=1)
+    assert written == expected, "\n".join(difference)
 
 
 def check_valid(figure: Figure) -> None:

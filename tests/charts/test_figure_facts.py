@@ -97,7 +97,7 @@ def test_figures_are_compared_with_what_was_written_down(tmp_path, monkeypatch):
     check_figures([make_figure()], path)
     monkeypatch.delenv("FROSTLINE_WRITE_GOLDEN")
     check_figures([make_figure()], path)
-    with pytest.raises(AssertionError):
+    with pytest.raises(AssertionError, match="Quality falls with depth"):
         check_figures([replace(make_figure(), title="Quality falls with depth")], path)
     with pytest.raises(AssertionError):
         check_figures([], path)

@@ -34,7 +34,7 @@ def words_of(folder):
 
 def test_a_measurement_has_its_scores_legend_notes_and_command(tmp_path):
     words = words_of(make_measurement(tmp_path / "scores"))
-    for said in ("tiny on letters", "Layer 2 is the best by variability; 2 to 3 cannot be told apart",
+    for said in ("tiny on letters", "Layer 2 is the best by variability; 2 and 3 cannot be told apart",
                  "1.00 ±0.30 ◀", "1.20 ±0.30 ~", "How spread out classes are.", "a note",
                  "frostline measure 'my data.csv'"):  # fmt: skip
         assert said in words
@@ -58,7 +58,7 @@ def test_every_value_interval_and_null_is_drawn():
 
 def test_ties_are_said_in_ranges():
     score = some_scores()["variability"]
-    assert best_in_words(score) == "Layer 2 is the best by variability; 2 to 3 cannot be told apart"
+    assert best_in_words(score) == "Layer 2 is the best by variability; 2 and 3 cannot be told apart"
     from dataclasses import replace
 
     apart = replace(score, tied=(1, 2, 3), values=(9.0, 2.0, 1.0, 1.2))

@@ -41,3 +41,16 @@ def test_noise_is_called_an_order_no_more_often_than_it_says():
     random = np.random.default_rng(1)
     found = [spearman(*random.normal(size=(2, 6)))[1] for _ in range(2000)]
     assert 0.02 < np.mean(np.array(found) <= 0.05) < 0.055  # not 0.05 itself: few p-values are possible
+
+
+def test_ties_on_both_sides_count_orders_as_far_from_0_on_either_side():
+    """Scipy's two-sided p-value doubles the smaller tail, which is another thing where ties make tails unequal."""
+    random = np.random.default_rng(3)
+    for count in (4, 5, 6):
+        one, other = random.normal(size=(2, count))
+        one[1], other[2] = one[0], other[0]
+        expected = stats.permutation_test(
+            (one,), lambda x, other=other: abs(stats.spearmanr(x, other).statistic), permutation_type="pairings",
+            n_resamples=10**6, alternative="greater",
+        )  # fmt: skip
+        assert spearman(one, other)[1] == pytest.approx(expected.pvalue)

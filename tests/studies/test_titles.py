@@ -31,7 +31,7 @@ def test_the_first_epoch_is_not_said_to_be_unlike_itself():
 @pytest.mark.parametrize(
     ("own", "title"),
     [
-        ((0.99, 0.95, 0.3), "After tuning layers 1 to 2 stay like the pretrained ones (CKA 0.9 or more); layer 3 is"),
+        ((0.99, 0.95, 0.3), "After tuning layers 1 and 2 stay like the pretrained ones (CKA 0.9 or more); layer 3 is"),
         ((0.99, 0.5, 0.3), "After tuning layer 1 stays like the pretrained one (CKA 0.9 or more); layer 3 is"),
         ((0.8, 0.5, 0.3), "Tuning changes every layer; layer 3 is"),
         ((0.99, 0.95, 0.92), "Tuned layers stay like the pretrained ones; layer 3 is"),

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from frostline.records.table import Cell, Table
+from frostline.records.table import Cell, Table, group_by
 
 Row = Mapping[str, Any]
 
@@ -63,10 +63,7 @@ class Results:
 
 def group_rows(rows: Sequence[Row], *columns: str) -> Iterator[tuple[tuple[Any, ...], list[Row]]]:
     """Yield the rows grouped by the values of these columns, in order of first appearance."""
-    groups: dict[tuple[Any, ...], list[Row]] = {}
-    for row in rows:
-        groups.setdefault(tuple(row.get(column) for column in columns), []).append(row)
-    yield from groups.items()
+    yield from group_by(rows, lambda row: tuple(row.get(column) for column in columns)).items()
 
 
 def name_case(row: Row, rows: Sequence[Row], *columns: str) -> str:

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from math import inf
 from typing import Any
 
-import numpy as np
-
 from frostline.charts import Row, group_rows
 
 POINTS = (-100.0, 100.0)  # the range of shares and correlations in points
@@ -19,13 +17,6 @@ BANDS, WHISKERS = "bands: 95% intervals over seeds", "whiskers: 95% intervals ov
 def format_range(values: Sequence[float], *, digits: int = 0) -> str:
     """Return the lowest and the highest value, such as '3 to 5'; one number if both are written alike."""
     return " to ".join(dict.fromkeys(f"{value:.{digits}f}" for value in (min(values), max(values))))
-
-
-def format_ranges(layers: Sequence[int], *, last: str = "and") -> str:
-    """Return whole numbers with neighbours joined, such as '2 and 4 to 6'; `last` is the final conjunction."""
-    runs = np.split(np.asarray(layers), np.flatnonzero(np.diff(layers) != 1) + 1)
-    *words, final = (str(run[0]) if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs)
-    return f"{', '.join(words)} {last} {final}" if words else final
 
 
 def informative_rows(rows: Sequence[Row]) -> list[Row]:

@@ -172,11 +172,11 @@ def _show(found: LayerScores) -> None:
 
 
 def _finding(score: LayerScore) -> str:
-    from frostline.records.plan import layers_in_words
+    from frostline.records.layer_ranges import name_layers
 
     if score.best is None:
         return f"{score.name}: undefined at every layer."
     others = [layer for layer in score.tied if layer != score.best]
     chance = "" if score.probability is None else f" (probability {score.probability[score.best]:.2f})"
-    tied = f"; {layers_in_words(others)} cannot be told apart from it" if others else ""
+    tied = f"; {name_layers(others)} cannot be told apart from it" if others else ""
     return f"{score.name}: layer {score.best} is the best{chance}{tied}."

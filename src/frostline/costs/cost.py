@@ -13,6 +13,7 @@ import numpy as np
 
 from frostline.costs.flops import Counter, Shape, Work, shape_of, weightless_encoder
 from frostline.costs.workload import Workload
+from frostline.encoders.tokens import TOKENS_PER_BATCH
 from frostline.kernels.batch_layout import Ints
 from frostline.plans.methods import METHODS
 from frostline.records import Plan, Recipe
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
 _BATCHES_SAMPLED = 200  # of an epoch; the others are assumed to be like them
 _FLOAT = 4  # bytes
-_TOKENS_PER_PASS = 4096  # of a batch in inference
 _LIBRARIES = 30_000_000  # bytes of code and tables that are loaded on first use
 _VOCABULARY_ENTRY = 500  # bytes in a tokenizer
 _TOKEN = 16  # bytes: id and type
@@ -122,7 +122,7 @@ class Costs:
     def _pass(self, lengths: Ints) -> Shape:
         """Return the shape of all texts in batches of similar length, as in inference: next to no padding."""
         total = float(lengths.sum())
-        batches = max(1.0, total / _TOKENS_PER_PASS)
+        batches = max(1.0, total / TOKENS_PER_BATCH)
         return Shape(
             batches=batches,
             texts=len(lengths),
@@ -160,7 +160,7 @@ class Costs:
         """Return the shape of a batch of the longest texts in inference."""
         lengths = np.concatenate([self.load.train, self.load.others])
         longest = float(lengths.max())
-        texts = min(float(len(lengths)), max(1.0, _TOKENS_PER_PASS // longest))
+        texts = min(float(len(lengths)), max(1.0, TOKENS_PER_BATCH // longest))
         return Shape(
             batches=1,
             texts=texts,

@@ -41,7 +41,7 @@ def make_workload(shared: SharedInputs) -> Workload:
     return Workload(
         train=train.lengths,
         others=np.asarray(others),
-        outputs=len(task.label_names) if task.kind == "classification" else 1,
+        outputs=task.outputs,
         kind=task.kind,
         texts_per_row=1.0 if offsets is None else len(train) / (len(offsets) - 1),
     )

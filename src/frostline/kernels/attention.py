@@ -1,8 +1,13 @@
 """Self-attention on unpadded tokens, in groups of texts of similar length.
 
-There are three implementations, equal up to rounding. With gradients on a CPU: a hand-written backward pass, which is
-far cheaper than autograd's for the same steps. With a query at one token of each text only: the projections of keys and
-values are applied to the query side, so that keys and values are never computed. Otherwise: torch's fused attention.
+There are three implementations, equal up to rounding. With gradients on a CPU: a hand-written backward pass, whose
+dropout is the same after a resume. With a query at one token of each text only: the projections of keys and values are
+applied to the query side, so that keys and values are never computed. Otherwise: torch's fused attention.
+
+What the hand-written backward pass gains (`make bench-kernels`: 16 texts, widths 384 and 768, one thread): with
+dropout, as in training, torch's fused attention takes 1.7 to 4.2 times as long on padded texts, 1.4 to 1.7 times on our groups,
+and text by text 1.2 to 1.4 times on texts of 5 to 45 tokens and 1.0 times on texts of 20 to 256. Without dropout, text
+by text wins: 0.6 to 0.9 of our time.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Dropout that is cheap on a CPU and gives the same masks after a resume.
 
-torch's own dropout costs as much as a matrix product on a CPU. Here the random numbers come from numpy's fastest
-generator, 16 bits each, so a probability is exact to 1 in 65,536. Every training step has its own stream, a function of
-the seed and the step's number: a run that continues from step n draws the same numbers as an uninterrupted one.
+The random numbers come from numpy's fastest generator, 16 bits each, so a probability is exact to 1 in 65,536. Every
+training step has its own stream, a function of the seed and the step's number: a run that continues from step n draws
+the same numbers as an uninterrupted one. torch's own dropout takes 2.2 to 2.5 times as long, forward and backward
+(`make bench-kernels`: states of 400 x 384 to 2,200 x 768, one thread).
 """
 
 from __future__ import annotations

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from frostline.errors import OptionError
 from frostline.records._json import Record
 from frostline.records.display import Displayed
+from frostline.records.layer_ranges import name_layers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,19 +105,10 @@ class Plan(Record, Displayed):
         trained = "only the head was trained"
         if self.layers:
             embeddings = ", the embeddings" if self.embeddings else ""
-            trained = f"{layers_in_words(self.layers)} of {depth}{embeddings} and the head were trained"
+            trained = f"{name_layers(self.layers)} of {depth}{embeddings} and the head were trained"
         frozen = [number for number in range(1, self.head + 1) if number not in self.layers]
-        kept = [*([] if self.embeddings else ["the embeddings"]), *([layers_in_words(frozen)] if frozen else [])]
+        kept = [*([] if self.embeddings else ["the embeddings"]), *([name_layers(frozen)] if frozen else [])]
         stayed = f"; {' and '.join(kept)} stayed as pretrained" if kept else ""
         above = range(self.head + 1, depth + 1)
-        dropped = f"; {layers_in_words(above)} {'was' if len(above) == 1 else 'were'} dropped" if above else ""
+        dropped = f"; {name_layers(above)} {'was' if len(above) == 1 else 'were'} dropped" if above else ""
         return f"{trained}{stayed}; the head reads layer {self.head}{dropped}"
-
-
-def layers_in_words(layers: Sequence[int]) -> str:
-    """Return ascending layers as in 'layer 3', 'layers 3 and 5' or 'layers 3 to 6'."""
-    if len(layers) == 1:
-        return f"layer {layers[0]}"
-    if len(layers) > 2 and layers[-1] - layers[0] + 1 == len(layers):
-        return f"layers {layers[0]} to {layers[-1]}"
-    return f"layers {', '.join(map(str, layers[:-1]))} and {layers[-1]}"

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from frostline.charts import Figure, Row
 from frostline.charts.draw import heatmap, lines
-from frostline.charts.words import format_ranges
 from frostline.records import LayerScore, LayerScores
+from frostline.records.layer_ranges import format_ranges
 
 _STATES = {"mean": "means of tokens", "first": "first tokens", "all": "means of all tokens", "released": "ids above 2"}
 

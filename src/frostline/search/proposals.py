@@ -14,6 +14,7 @@ from frostline.plans.strategies import STRATEGIES
 from frostline.records import LayerScores, Plan
 from frostline.records.cost import Cost
 from frostline.records.proposal import Proposal
+from frostline.records.table import group_by
 
 if TYPE_CHECKING:
     from frostline.costs.cost import Costs
@@ -60,9 +61,8 @@ def propose(
         seed: of strategies that draw.
     """
     candidates, notes = _by_strategy(scores, seed)
-    same: dict[str, list[_Candidate]] = {}
-    for candidate in [*candidates, *_by_method(scores.depth), *_heads(scores.depth)]:
-        same.setdefault(str(candidate.plan.identity()), []).append(candidate)
+    every = [*candidates, *_by_method(scores.depth), *_heads(scores.depth)]
+    same = group_by(every, lambda candidate: str(candidate.plan.identity()))
     if PROBE not in scores.scores:
         notes.append("the rows are too few for a linear probe: the head alone is tried on every layer")
     tried, left = list(same.values()), []

@@ -234,14 +234,13 @@ class _Rounds:
         self, asked: Sequence[tuple[TrialSpec, Proposal]], results: Mapping[str, TrialResult], rung: Rung
     ) -> list[Entry]:
         metric = METRICS[self.trials.shared.task.metrics[0]]
-        sign = 1 if metric.higher_is_better else -1
         return [
             Entry(
                 proposal=proposal,
                 rung=rung,
                 spec=spec,
                 result=results[spec.id],
-                value=sign * results[spec.id].metrics["validation"][metric.name],
+                value=metric.signed(results[spec.id].metrics["validation"][metric.name]),
                 seconds=sum(results[spec.id].seconds.values()),
             )
             for spec, proposal in asked

@@ -11,15 +11,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from frostline.encoders.tokens import TOKENS_PER_BATCH, Tokens
 from frostline.kernels.batch_layout import Ints, Reads
 
 if TYPE_CHECKING:
     from frostline.encoders.encoder import Encoder
-    from frostline.encoders.tokens import Tokens
 
 DType = Literal["float16", "float32"]
-
-_TOKENS_PER_BATCH = 4096
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +102,7 @@ def compute(
     encoder, tokens = wanted[0].encoder, wanted[0].tokens
     layers = {states.layer for states in wanted}
     with torch.no_grad():
-        for rows in tokens.batches(_TOKENS_PER_BATCH) if batches is None else batches:
+        for rows in tokens.batches(TOKENS_PER_BATCH) if batches is None else batches:
             batch = tokens.take(rows)
             layout = encoder.layout(batch)
             start = encoder.embed(batch, layout)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from frostline.encoders.encoder import Encoder
-from frostline.encoders.tokens import Tokens
+from frostline.encoders.tokens import TOKENS_PER_BATCH, Tokens
 from frostline.errors import MeasureError, OptionError, did_you_mean
 from frostline.files.disk_arrays import nameless_array
 from frostline.kernels.batch_layout import Layout, Reads
@@ -23,8 +23,6 @@ from frostline.progress import Progress, Step, silent
 Pooling = Literal["mean", "first", "all", "released"]
 POOLINGS: tuple[Pooling, ...] = get_args(Pooling)
 
-# Large enough for full speed on a CPU, small enough to stay in its cache between two layers.
-_TOKENS_PER_BATCH = 4096
 _LAST_SPECIAL = 2  # of RoBERTa's ids: <s>, <pad> and </s> are 0, 1 and 2
 
 
@@ -34,7 +32,7 @@ def pooled_states(
     *,
     poolings: Sequence[Pooling] = ("mean",),
     progress: Progress = silent,
-    tokens_per_batch: int = _TOKENS_PER_BATCH,
+    tokens_per_batch: int = TOKENS_PER_BATCH,
     memory_limit: int | None = None,
 ) -> dict[Pooling, Tensor]:
     """Return one vector per layer and text for each pooling: (layers 0..L, texts, width), float32.

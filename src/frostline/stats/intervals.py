@@ -158,8 +158,10 @@ def summarise(values: Sequence[float]) -> Summary:
     from scipy.stats import t
 
     deviation = float(found.std(ddof=1))
-    half = float(t.ppf(0.975, len(found) - 1)) * deviation / len(found) ** 0.5
-    return Summary(count=len(found), mean=mean, deviation=deviation, low=mean - half, high=mean + half)
+    low = high = mean
+    if deviation:
+        low, high = t.interval(0.95, len(found) - 1, loc=mean, scale=deviation / len(found) ** 0.5)
+    return Summary(count=len(found), mean=mean, deviation=deviation, low=float(low), high=float(high))
 
 
 def summarise_ratio(ones: Sequence[float], others: Sequence[float]) -> Summary:
@@ -197,12 +199,12 @@ def paired_p(one: Sequence[float], other: Sequence[float]) -> float | None:
     gaps = np.asarray(differences(one, other))
     if len(gaps) < 2:
         return None
-    spread = float(gaps.std(ddof=1))
-    if spread == 0:
+    if not np.ptp(gaps):
         return 1.0 if gaps[0] == 0 else None
-    from scipy.stats import t
+    from scipy.stats import ttest_1samp
 
-    return float(2 * t.sf(abs(gaps.mean()) / (spread / len(gaps) ** 0.5), len(gaps) - 1))
+    # The paired test, on gaps that are rounded: values that are equal up to rounding must not differ.
+    return float(ttest_1samp(gaps, 0).pvalue)
 
 
 def holm(values: Sequence[float | None], *, count: int | None = None) -> list[float | None]:

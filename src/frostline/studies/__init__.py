@@ -164,9 +164,8 @@ class Ask:
         if any(result is None for result in results):
             return None
         metric = METRICS[points[0].spec.task.metrics[0]]
-        sign = 1 if metric.higher_is_better else -1
         done = [
-            (sign * result.metrics["validation"][metric.name], -place)
+            (metric.signed(result.metrics["validation"][metric.name]), -place)
             for place, result in enumerate(results)
             if result is not None and result.status == "done"
         ]

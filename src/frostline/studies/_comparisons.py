@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from frostline.records.difference import Difference
-from frostline.records.table import Cell, Table, table_of
+from frostline.records.table import Cell, Table, group_by, table_of
 from frostline.stats.intervals import Summary, compare_means, differences, holm, paired_p, summarise
 from frostline.studies._tables import DRAWS, group_points, is_informative, judged_split, quality_in_points
 
@@ -82,7 +82,7 @@ def correct(records: Sequence[dict[str, Cell]], case: Sequence[str]) -> None:
 
     Those of which the test is undefined, equal differences for all seeds, count as well.
     """
-    for mine in _by_case(records, case):
+    for mine in group_by(records, lambda record: tuple(record[label] for label in case)).values():
         tested = [record for record in mine if record.get("seeds_low") is not None]
         found = holm([p if isinstance(p := record["p"], float) else None for record in tested], count=len(tested))
         for record in mine:
@@ -93,17 +93,10 @@ def correct(records: Sequence[dict[str, Cell]], case: Sequence[str]) -> None:
 
 def correct_known(records: Sequence[dict[str, Cell]], case: Sequence[str], *, column: str = "p") -> None:
     """Correct p-values that are known, whatever they are of, by Holm's method within a case, in place."""
-    for mine in _by_case(records, case):
+    for mine in group_by(records, lambda record: tuple(record[label] for label in case)).values():
         known = [p if isinstance(p := record.get(column), float) and p == p else None for record in mine]
         for record, value in zip(mine, holm(known), strict=True):
             record[f"{column}_holm"] = value
-
-
-def _by_case(records: Sequence[dict[str, Cell]], case: Sequence[str]) -> Iterable[list[dict[str, Cell]]]:
-    found: dict[tuple[Cell, ...], list[dict[str, Cell]]] = {}
-    for record in records:
-        found.setdefault(tuple(record[label] for label in case), []).append(record)
-    return found.values()
 
 
 def pairs_table(

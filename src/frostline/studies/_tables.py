@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from frostline.records.table import Cell
+from frostline.records.table import Cell, group_by
 from frostline.stats.intervals import compare_means, summarise
 from frostline.tasks.assemble import OPTIMISTIC
 from frostline.tasks.metrics import METRICS
@@ -24,10 +24,8 @@ Curve = Sequence[float | None]  # over layers 0..L
 
 def group_points(points: Sequence[Measured], labels: Sequence[str]) -> dict[tuple[Any, ...], list[Measured]]:
     """The points by these labels, in the order in which they come; within a group by seed."""
-    found: dict[tuple[Any, ...], list[Measured]] = {}
-    for point in points:
-        found.setdefault(tuple(point[label] for label in labels), []).append(point)
-    return {key: sorted(group, key=lambda point: int(point["seed"])) for key, group in found.items()}
+    groups = group_by(points, lambda point: tuple(point[label] for label in labels))
+    return {key: sorted(group, key=lambda point: int(point["seed"])) for key, group in groups.items()}
 
 
 def judged_split(task: Task) -> tuple[str, Split]:

@@ -64,7 +64,11 @@ class TaskMetric:
     @property
     def gain(self) -> float:
         """Times the value: points, the more the better."""
-        return self.points if self.higher_is_better else -self.points
+        return self.signed(self.points)
+
+    def signed(self, value: float) -> float:
+        """Return the value, negated if lower is better, so that the higher one is the better one."""
+        return value if self.higher_is_better else -value
 
     @property
     def ends(self) -> tuple[float, float]:

@@ -153,6 +153,11 @@ class Task:
         """Whether the encoder sees two texts per row (choices are second texts)."""
         return self.train.pairs is not None or self.train.choices is not None
 
+    @property
+    def outputs(self) -> int:
+        """The number of outputs of a head: one per class, or one."""
+        return len(self.label_names) if self.kind == "classification" else 1
+
     @cached_property
     def fingerprint(self) -> str:
         """A SHA-256 over kind, label names and every row: the same data has the same fingerprint in any file.

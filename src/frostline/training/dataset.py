@@ -10,15 +10,13 @@ import torch
 from torch import Tensor
 
 from frostline.encoders.encoder import Encoder
-from frostline.encoders.tokens import Tokens
+from frostline.encoders.tokens import TOKENS_PER_BATCH, Tokens
 from frostline.kernels.batch_layout import Ints, Layout, Reads
 from frostline.kernels.dropout import Noise
 from frostline.progress import Progress, Step, silent
 from frostline.states.frozen import FrozenStates, StatesAt
 from frostline.tasks import Split
 from frostline.training.model import Tunable
-
-_TOKENS_PER_BATCH = 4096  # in inference
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,12 +85,12 @@ class Examples:
     def batches(self) -> Iterator[Ints]:
         """Yield all rows in batches of similar length, for inference."""
         if self.offsets is None:
-            yield from self.tokens.batches(_TOKENS_PER_BATCH)
+            yield from self.tokens.batches(TOKENS_PER_BATCH)
             return
         longest = np.maximum.reduceat(self.tokens.lengths, self.offsets[:-1])
         most = int((self.offsets[1:] - self.offsets[:-1]).max())
         whole = Tokens(ids=self.tokens.ids, types=self.tokens.types, lengths=longest * most, truncated=0)
-        yield from whole.batches(_TOKENS_PER_BATCH)
+        yield from whole.batches(TOKENS_PER_BATCH)
 
     def outputs(self, tunable: Tunable, *, progress: Progress = silent) -> Tensor:
         """Return the model's outputs for every row, in order: (rows, outputs) on the CPU.

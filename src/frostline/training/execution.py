@@ -127,7 +127,7 @@ def tunable_for(shared: SharedInputs, plan: Plan, recipe: Recipe) -> Tunable:
     return make_tunable(
         shared.encoder,
         plan,
-        outputs=len(task.label_names) if task.kind == "classification" else 1,
+        outputs=task.outputs,
         kind=task.kind,
         head=recipe.head,
         dropout=recipe.dropout,
@@ -181,7 +181,7 @@ def _train_best(
 ) -> tuple[Recipe, Trained]:
     """Train with each recipe from the same start; leave the weights that are best on validation in the model."""
     start = weights_of(tunable)
-    sign = 1 if METRICS[task.metrics[0]].higher_is_better else -1
+    metric = METRICS[task.metrics[0]]
     tried: list[tuple[float, Recipe, Trained, Weights]] = []
     for recipe, kept in zip(recipes, checkpoints, strict=True):
         load_weights(tunable, start)
@@ -198,10 +198,10 @@ def _train_best(
             checkpoints=kept,
             progress=settings.progress,
         )
-        value = trained.best.get(f"validation_{task.metrics[0]}", 0.0)
-        tried.append((sign * value, recipe, trained, weights_of(tunable)))
+        value = trained.best.get(f"validation_{metric.name}", 0.0)
+        tried.append((metric.signed(value), recipe, trained, weights_of(tunable)))
         if len(recipes) > 1:
-            logger.info("learning rate %g: validation %s %.4f", recipe.learning_rate, task.metrics[0], value)
+            logger.info("learning rate %g: validation %s %.4f", recipe.learning_rate, metric.name, value)
     _, recipe, trained, weights = max(tried, key=lambda entry: entry[0])  # the first of equals
     load_weights(tunable, weights)
     return recipe, trained

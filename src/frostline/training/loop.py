@@ -227,9 +227,8 @@ class Run:
         record = self._record(so_far, outputs)
         so_far.history.append(record)
         so_far.loss_sum, so_far.loss_steps = 0.0, 0
-        decides = f"validation_{self.metrics[0]}"
-        sign = 1 if METRICS[self.metrics[0]].higher_is_better else -1
-        if so_far.best is None or not self.chooses or sign * record[decides] > sign * so_far.best[decides]:
+        decides, signed = f"validation_{self.metrics[0]}", METRICS[self.metrics[0]].signed
+        if so_far.best is None or not self.chooses or signed(record[decides]) > signed(so_far.best[decides]):
             so_far.best, so_far.since = record, 0
             return True
         so_far.since += 1

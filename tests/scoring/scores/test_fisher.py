@@ -165,7 +165,7 @@ def test_batches_that_do_not_fit_give_the_same(monkeypatch):
     evidence = evidence_of(double_encoder("bert"), "multiple choice")
     expected = fisher_diagonal(evidence, heads=2)
     monkeypatch.setattr("frostline.scoring.fisher.squared_gradients._MOST_KEPT", 0)
-    monkeypatch.setattr("frostline.scoring.fisher.squared_gradients._TOKENS_PER_BATCH", 30)
+    monkeypatch.setattr("frostline.scoring.fisher.squared_gradients.TOKENS_PER_BATCH", 30)
     found = fisher_diagonal(evidence, heads=2)
     for head in (0, 1):
         assert_same(found, [{name: v[head] for name, v in layer.items()} for layer in expected], head=head)

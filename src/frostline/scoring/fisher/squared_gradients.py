@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from frostline.encoders.encoder import Encoder, unroll
 from frostline.encoders.parameter_groups import Named
-from frostline.encoders.tokens import Tokens
+from frostline.encoders.tokens import TOKENS_PER_BATCH, Tokens
 from frostline.kernels.batch_layout import Ints, Layout
 from frostline.scoring.fisher.spans import Spans
 
@@ -30,7 +30,6 @@ from frostline.scoring.fisher.spans import Spans
 # that output, its layout, and the numbers of the texts.
 Pull = Callable[[Tensor, Layout, Tensor], Tensor]
 
-_TOKENS_PER_BATCH = 4096
 _MOST_KEPT = 1 << 30  # bytes of intermediate results; with more, each layer is recomputed in the backward pass
 _KEPT_PER_TOKEN = 20  # intermediate results of one layer, in widths
 
@@ -79,7 +78,7 @@ def squared_gradients(
     layers = encoder.parts().layers
     with _frozen(encoder.model):
         by_batch = squares_form_in_batches(encoder, tokens)
-        budget = _TOKENS_PER_BATCH if by_batch else 0
+        budget = TOKENS_PER_BATCH if by_batch else 0
         batches = [_Batch(encoder, tokens, texts, examples, blocks) for texts in _batches(tokens, examples, budget)]
         bytes_kept = 4 * tokens.lengths.sum() * encoder.width * encoder.depth * _KEPT_PER_TOKEN
         keeps = by_batch and bytes_kept <= _MOST_KEPT

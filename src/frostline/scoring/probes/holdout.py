@@ -79,8 +79,8 @@ class Predictions:
     def values(self) -> Tensor:
         """Return (layers,): the metric; an error has a minus sign, so that high is good."""
         metric, labels = METRICS[self.metric], self.labels.numpy()
-        values = [metric(labels, guesses.numpy()) for guesses in self.guesses]
-        return torch.tensor(values, dtype=torch.float64) * (1 if metric.higher_is_better else -1)
+        values = [metric.signed(metric(labels, guesses.numpy())) for guesses in self.guesses]
+        return torch.tensor(values, dtype=torch.float64)
 
     def resampled(self, weights: Tensor) -> Tensor:
         """Return (replicates, layers): the metric with each item weighted by its draws, (replicates, items)."""

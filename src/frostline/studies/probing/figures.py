@@ -7,7 +7,8 @@ from typing import Any
 
 from frostline.charts import Figure, Results, Row, group_rows, name_case
 from frostline.charts.draw import scatter, two_axes, with_own_axes
-from frostline.charts.words import BANDS, clip_intervals, format_ranges
+from frostline.charts.words import BANDS, clip_intervals
+from frostline.records.layer_ranges import format_ranges
 
 PROBES = ("probe.linear", "probe.linear.paper", "probe.head")
 PRETRAINED, HELD_OUT, TUNED = "pretrained", "pretrained, held-out rows", "tuned"

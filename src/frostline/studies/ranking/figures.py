@@ -8,7 +8,7 @@ from typing import Any
 from frostline.charts import Figure, Results, Row, group_rows, name_case
 from frostline.charts.draw import bars, heatmap, side_by_side, trajectories
 from frostline.charts.theme import GREY, ORANGE, RED
-from frostline.charts.words import format_ranges
+from frostline.records.layer_ranges import format_ranges
 
 _TAUS = (-1.0, 1.0)
 _TAU = "Kendall's tau: 1 for the same order, 0 for orders that have nothing to do with each other, -1 for the reverse"

@@ -8,7 +8,8 @@ from typing import Any
 
 from frostline.charts import Figure, Results, Row, group_rows, name_case
 from frostline.charts.draw import bars, heatmap
-from frostline.charts.words import format_range, format_ranges, informative_rows, note_left_out
+from frostline.charts.words import format_range, informative_rows, note_left_out
+from frostline.records.layer_ranges import format_ranges
 
 _MATRICES = {"ORIG-ORIG": "pretrained, pretrained", "FT-ORIG": "tuned, pretrained", "FT-FT": "tuned, tuned",
              "FT[1]-FT[2]": "two restarts, both tuned"}  # fmt: skip

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from frostline.encoders.encoder import Encoder
+from frostline.encoders.tokens import TOKENS_PER_BATCH
 from frostline.records import Plan, TrialResult, TrialSpec
 from frostline.records.table import Cell, Table, table_of
 from frostline.stats.intervals import compare_means, differences, paired_p
@@ -46,8 +47,6 @@ from frostline.trials.run_trial import tune_for
 
 Span = tuple[int, int]  # the lowest and the highest of the layers that are left out
 
-_TOKENS_PER_BATCH = 4096  # as everywhere where there is no training
-
 
 def all_spans(depth: int) -> list[Span]:
     """Every span of layers, all of them among these."""
@@ -67,7 +66,7 @@ def outputs_without(tunable: Tunable, rows: Examples, spans: Sequence[Span]) -> 
     needed = list(dict.fromkeys(alike.values()))
     uppers = {last: _starting_at(tunable, last + 1) for _, last in needed}
     pieces: dict[Span, list[Tensor]] = {span: [] for span in needed}
-    batches = rows.tokens.batches(_TOKENS_PER_BATCH)
+    batches = rows.tokens.batches(TOKENS_PER_BATCH)
     with torch.no_grad():
         for texts in batches:
             batch = rows.tokens.take(texts)

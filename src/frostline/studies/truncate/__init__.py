@@ -123,10 +123,9 @@ def _make_heads(encoder: Encoder, task: Task, recipe: Recipe) -> HeadStack:
     """Fresh heads for layers 1..L, at the top, too: layers shall be comparable."""
     bare = copy.copy(encoder)
     bare.has_pretrained_pooler, bare.folder = False, None
-    outputs = len(task.label_names) if task.kind == "classification" else 1
     heads = []
     for layer in range(1, encoder.depth + 1):
-        head = choose_head(bare, recipe.head, outputs=outputs, kind=task.kind, layer=layer, seed=recipe.seed)
+        head = choose_head(bare, recipe.head, outputs=task.outputs, kind=task.kind, layer=layer, seed=recipe.seed)
         if recipe.dropout is not None:
             set_dropout(head, recipe.dropout, family=encoder.family)
         heads.append(head)
