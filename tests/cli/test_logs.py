@@ -23,6 +23,7 @@ INSTANT = {
     "cache": [],
     "encoders": [],
     "tasks": [],
+    "doctor": [],
 }
 MISSING = {"predict": ["missing", "missing.csv"], "evaluate": ["missing", "missing.csv"]}
 LINE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} (DEBUG|INFO|WARNING|ERROR) +\S.*")

@@ -16,6 +16,7 @@ import typer
 
 from frostline.cli import (
     cache,
+    doctor,
     encoders,
     evaluate,
     measure,
@@ -43,7 +44,7 @@ app = typer.Typer(
     epilog="Start with `frostline run`: it needs no arguments. Then try it on your own file: "
     "`frostline run reviews.csv`.",
 )
-for module in (run, measure, plan, tune, predict, evaluate, study, results, report, cache, encoders, tasks):
+for module in (run, measure, plan, tune, predict, evaluate, study, results, report, cache, encoders, tasks, doctor):
     app.command(name=module.__name__.rpartition(".")[2])(expand_groups(with_log(module.command)))
 
 

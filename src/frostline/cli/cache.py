@@ -23,7 +23,7 @@ def command(
         if as_json:
             screen.print_json({"folder": str(cache_folder()), "freed": freed})
         else:
-            screen.out().print(f"{_size(freed)} freed in {cache_folder()}", markup=False, soft_wrap=True)
+            screen.out().print(f"{screen.size_in_words(freed)} freed in {cache_folder()}", markup=False, soft_wrap=True)
         return
     entries = list_entries()
     total = sum(entry.size for entry in entries)
@@ -43,7 +43,7 @@ def command(
                 str(entry.about.get("layer")),
                 f"{entry.about.get('texts', 0):,}",
                 str(entry.about.get("dtype")),
-                _size(entry.size),
+                screen.size_in_words(entry.size),
                 time.strftime("%Y-%m-%d %H:%M", time.localtime(entry.last_used)),
             ]
             for entry in entries
@@ -51,12 +51,8 @@ def command(
         console.print(screen.table(columns, lines, right=["layer", "texts", "size"]))
         console.print()
     console.print(
-        f"{_size(total)} of {_size(limit)} in {cache_folder()}; "
+        f"{screen.size_in_words(total)} of {screen.size_in_words(limit)} in {cache_folder()}; "
         "FROSTLINE_CACHE and FROSTLINE_CACHE_LIMIT (in GB) change that",
         markup=False,
         soft_wrap=True,
     )
-
-
-def _size(count: int) -> str:
-    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.1f} MB"

@@ -48,6 +48,11 @@ def print_json(value: Mapping[str, Any]) -> None:
     sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
+def size_in_words(count: int) -> str:
+    """Return a number of bytes as people write it."""
+    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.1f} MB"
+
+
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = ()) -> Table:
     """A plain table; the columns named in `right` are aligned to the right."""
     made = Table(box=None, pad_edge=False, header_style="bold")
