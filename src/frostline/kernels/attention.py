@@ -5,9 +5,9 @@ dropout is the same after a resume. With a query at one token of each text only:
 applied to the query side, so that keys and values are never computed. Otherwise: torch's fused attention.
 
 What the hand-written backward pass gains (`make bench-kernels`: 16 texts, widths 384 and 768, one thread): with
-dropout, as in training, torch's fused attention takes 1.7 to 4.2 times as long on padded texts, 1.4 to 1.7 times on our groups,
-and text by text 1.2 to 1.4 times on texts of 5 to 45 tokens and 1.0 times on texts of 20 to 256. Without dropout, text
-by text wins: 0.6 to 0.9 of our time.
+dropout, as in training, torch's fused attention takes 1.7 to 4.2 times as long on padded texts, 1.4 to 1.7 times on our
+groups, and text by text 1.2 to 1.4 times on texts of 5 to 45 tokens and 1.0 times on texts of 20 to 256. Without
+dropout, text by text wins: 0.6 to 0.9 of our time.
 """
 
 from __future__ import annotations
