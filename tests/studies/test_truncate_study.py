@@ -17,7 +17,7 @@ from frostline.tasks import load_task
 from frostline.training.execution import Settings, execute
 from frostline.training.shared_inputs import SharedInputs
 from frostline.trials.context import Context, Materials
-from frostline.trials.results import guesses
+from frostline.trials.results import decode_outputs
 from frostline.trials.run_trial import run_trial, tune_for
 
 LAYERS = 3
@@ -87,7 +87,7 @@ def test_fresh_heads_are_those_of_a_plan_that_trains_the_head_alone(arm, studied
             SharedInputs(encoder, task, keep=False), Plan(layers=(), head=layer), recipe, settings=Settings()
         )  # fmt: skip
         read = point.result.values[arm][layer - 1]
-        assert tuple(read["predictions"]) == guesses(alone.outputs["test"], task.kind)
+        assert tuple(read["predictions"]) == decode_outputs(alone.outputs["test"], task.kind)
         assert read["metrics"] == pytest.approx(alone.metrics["test"])
 
 

@@ -16,7 +16,7 @@ from frostline.training.shared_inputs import SharedInputs
 from frostline.trials import run_trial as trials
 from frostline.trials.context import Context, Materials
 from frostline.trials.executors import Here
-from frostline.trials.results import guesses, make_spec
+from frostline.trials.results import decode_outputs, make_spec
 from frostline.trials.run_missing import run_missing
 from frostline.trials.store import Store
 
@@ -93,7 +93,7 @@ def test_what_is_recorded_is_what_came_out(executor, executed):
     assert result.status == "done"
     assert result.metrics == tuned.metrics
     assert result.history == tuned.trained.history
-    assert result.predictions == {"validation": guesses(tuned.outputs["validation"], "classification")}
+    assert result.predictions == {"validation": decode_outputs(tuned.outputs["validation"], "classification")}
     assert set(result.predictions["validation"]) <= {0, 1}
     assert result.parameters["trainable"] == sum(value.numel() for value in weights_of(tuned.tunable).values())
     assert sum(result.seconds.values()) > 0
@@ -175,7 +175,7 @@ def test_the_model_of_a_trial_is_the_kept_one_to_the_bit(executor, executed, pla
     assert len(executed) == 1  # read, not trained
     assert is_same(kept, tuned)
     assert kept.metrics == result.metrics
-    assert guesses(kept.outputs["validation"], "classification") == result.predictions["validation"]
+    assert decode_outputs(kept.outputs["validation"], "classification") == result.predictions["validation"]
     assert (kept.trained.history, kept.trained.audit, kept.notes, kept.recipe) == (
         tuned.trained.history,
         tuned.trained.audit,

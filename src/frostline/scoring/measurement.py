@@ -22,7 +22,14 @@ from frostline.scoring.score_inputs import Evidence
 from frostline.scoring.scores import Score
 from frostline.scoring.selection import Rows, choose_scores, draw_rows, options_in_words, rows_of, with_options
 from frostline.scoring.streaming import stream_scores
-from frostline.scoring.to_records import Matrix, left_out_in_words, make_record, notes_on, numbers, similarity_matrices
+from frostline.scoring.to_records import (
+    Matrix,
+    as_numbers,
+    left_out_in_words,
+    make_record,
+    notes_on,
+    similarity_matrices,
+)
 from frostline.scoring.uncertainty import Estimate
 from frostline.states.pooled import Pooling, pooled_states
 from frostline.tasks import Split, Task
@@ -210,7 +217,7 @@ def _score_all(
         chance = NULLS[null](evidence, poolings=list(evidence.states))
         for number, score in enumerate(score for score in chosen if score.name in scores):
             progress(Step(stage="chance levels", detail=f"{null}, {score.name}", done=number, total=len(scores)))
-            values = numbers(_estimate(score, chance, uncertainty=False).values)
+            values = as_numbers(_estimate(score, chance, uncertainty=False).values)
             scores[score.name] = replace(scores[score.name], nulls={**scores[score.name].nulls, null: values})
     return scores, failed
 

@@ -30,13 +30,13 @@ def make_record(score: Score, estimate: Estimate, *, seed: int, seconds: float) 
     """Return an estimate of a score as a record."""
     interval = estimate.interval()
     probability = estimate.probability_of_best(score.better, seed=seed)
-    values = numbers(estimate.values)
+    values = as_numbers(estimate.values)
     return LayerScore(
         name=score.name,
         better=score.better,
         values=values,
-        low=None if interval is None else numbers(interval[0]),
-        high=None if interval is None else numbers(interval[1]),
+        low=None if interval is None else as_numbers(interval[0]),
+        high=None if interval is None else as_numbers(interval[1]),
         uncertainty=estimate.method,
         probability=None if probability is None else tuple(probability.tolist()),
         tied=tuple(estimate.tied(score.better)),
@@ -47,7 +47,7 @@ def make_record(score: Score, estimate: Estimate, *, seed: int, seconds: float) 
     )
 
 
-def numbers(values: Tensor | Iterable[float]) -> tuple[float | None, ...]:
+def as_numbers(values: Tensor | Iterable[float]) -> tuple[float | None, ...]:
     """Return plain numbers, None where they are undefined."""
     return tuple(None if math.isnan(value) else float(value) for value in values)
 
@@ -59,7 +59,7 @@ def similarity_matrices(evidence: Evidence) -> dict[str, Matrix]:
     few = torch.arange(len(evidence))[:: -(-len(evidence) // _SIMILARITY_TEXTS)]
     poolings: list[Pooling] = ["first", evidence.pooling]
     return {
-        pooling: tuple(numbers(row) for row in cka_matrix(evidence.states[pooling][:, few]))
+        pooling: tuple(as_numbers(row) for row in cka_matrix(evidence.states[pooling][:, few]))
         for pooling in dict.fromkeys(poolings)
     }
 

@@ -37,7 +37,7 @@ from frostline.training.result import Tuned
 from frostline.training.shared_inputs import SharedInputs
 from frostline.trials.context import Context, Materials
 from frostline.trials.make_executor import MakeExecutor
-from frostline.trials.results import guesses, make_spec
+from frostline.trials.results import decode_outputs, make_spec
 from frostline.trials.run_trial import model_of
 from frostline.trials.store import Store
 
@@ -254,7 +254,7 @@ class Search:
         """Return how good one model is on the test rows, and how much better the choice is."""
         task, rows, seed = self.inputs.task, self.inputs.task.test, self.inputs.recipe.seed
         assert rows is not None  # noqa: S101 (asked only where there are test rows)
-        answers = {trial: guesses(values, task.kind) for trial, values in outputs.items()}
+        answers = {trial: decode_outputs(values, task.kind) for trial, values in outputs.items()}
         metric, own = task.metrics[0], answers[entry.spec.id]
         low, high = interval(rows.labels, own, metric, groups=rows.groups, seed=seed)
         difference = None

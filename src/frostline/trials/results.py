@@ -24,13 +24,13 @@ def result_of(tuned: Tuned) -> TrialResult:
         status="done",
         metrics={split: dict(values) for split, values in tuned.metrics.items()},
         history=tuned.trained.history,
-        predictions={split: guesses(outputs, tuned.task.kind) for split, outputs in tuned.outputs.items()},
+        predictions={split: decode_outputs(outputs, tuned.task.kind) for split, outputs in tuned.outputs.items()},
         parameters={"total": tuned.trained.audit.total, "trainable": tuned.trained.audit.trainable},
         seconds=dict(tuned.seconds),
         versions=provenance.versions(),
     )
 
 
-def guesses(outputs: torch.Tensor, kind: str) -> tuple[float, ...]:
+def decode_outputs(outputs: torch.Tensor, kind: str) -> tuple[float, ...]:
     """Return the class number, the choice's number or the value for every row."""
     return tuple((outputs.squeeze(-1) if kind == "regression" else outputs.argmax(-1)).tolist())

@@ -28,7 +28,7 @@ from frostline.training.loop import judge, train
 from frostline.training.model import Tunable, check_recipe
 from frostline.training.shared_inputs import SharedInputs
 from frostline.trials.context import Context, TrialKind
-from frostline.trials.results import guesses
+from frostline.trials.results import decode_outputs
 
 # The trials ----------------------------------------------------------------------------------------------------------
 
@@ -67,7 +67,7 @@ def _rank_while_tuning(context: Context, spec: TrialSpec) -> TrialResult:
     return TrialResult(
         status="done",
         metrics={split: judge(outputs, torch.tensor(labels), shared.task.metrics, shared.task.kind)},
-        predictions={split: guesses(outputs, shared.task.kind)},
+        predictions={split: decode_outputs(outputs, shared.task.kind)},
         history=trained.history,
         values={"scores": {str(epoch): scores for epoch, scores in sorted(found.items())}},
         parameters={"total": trained.audit.total, "trainable": trained.audit.trainable},

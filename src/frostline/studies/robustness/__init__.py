@@ -15,7 +15,7 @@ from frostline.files import provenance
 from frostline.records import Plan, TrialResult, TrialSpec
 from frostline.scoring.score_inputs import Evidence
 from frostline.scoring.scores import LAYER_SCORES
-from frostline.scoring.to_records import numbers
+from frostline.scoring.to_records import as_numbers
 from frostline.states.pooled import POOLINGS, Pooling, pooled_states
 from frostline.studies import Ask, Point, study
 from frostline.studies._limits import at_least
@@ -120,7 +120,7 @@ def _score(context: Context, spec: TrialSpec) -> TrialResult:
             evidence = _evidence(rows.take(chosen), states[pooling][:, torch.tensor(chosen)], pooling, spec)
             for score in SCORES:
                 found = LAYER_SCORES[score].estimate(evidence, uncertainty=False)
-                curves[name][f"{score}, {pooling}"] = list(numbers(found.values))
+                curves[name][f"{score}, {pooling}"] = list(as_numbers(found.values))
             if pooling not in probes:  # the first setting is the reference: equal classes, the most rows
                 probes[pooling] = _probe(evidence)
     return TrialResult(status="done", values={"curves": curves, "probes": probes}, versions=provenance.versions())
@@ -129,7 +129,7 @@ def _score(context: Context, spec: TrialSpec) -> TrialResult:
 def _probe(evidence: Evidence) -> list[float | None]:
     """The linear probe's quality by layer; nothing where there are too few rows to judge it on."""
     try:
-        return list(numbers(LAYER_SCORES["probe.linear"].estimate(evidence, uncertainty=False).values))
+        return list(as_numbers(LAYER_SCORES["probe.linear"].estimate(evidence, uncertainty=False).values))
     except MeasureError:
         return [None] * len(evidence.states[evidence.pooling])
 

@@ -41,7 +41,7 @@ from frostline.training.dataset import Examples
 from frostline.training.loop import judge
 from frostline.training.model import Tunable
 from frostline.trials.context import Context, TrialKind
-from frostline.trials.results import guesses, result_of
+from frostline.trials.results import decode_outputs, result_of
 from frostline.trials.run_trial import tune_for
 
 Span = tuple[int, int]  # the lowest and the highest of the layers that are left out
@@ -119,7 +119,7 @@ def _skip(context: Context, spec: TrialSpec) -> TrialResult:
         [first, last, judge(found, rows.labels, tuned.task.metrics, tuned.task.kind)]
         for (first, last), found in outputs.items()
     ]
-    singles = {str(first): list(guesses(told, tuned.task.kind)) for (first, last), told in outputs.items()
+    singles = {str(first): list(decode_outputs(told, tuned.task.kind)) for (first, last), told in outputs.items()
                if first == last}  # fmt: skip
     found = result_of(tuned)
     values = {"spans": judged, "predictions": singles}

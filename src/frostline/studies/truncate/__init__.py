@@ -43,7 +43,7 @@ from frostline.training.many_heads import stacked, train_heads
 from frostline.training.model import Tunable, as_tuned, choose_head, set_dropout
 from frostline.training.shared_inputs import SharedInputs
 from frostline.trials.context import Context, TrialKind
-from frostline.trials.results import guesses, result_of
+from frostline.trials.results import decode_outputs, result_of
 from frostline.trials.run_trial import tune_for
 
 _ARMS = ("UNTUNED", "TUNED", "TUNEDORIG")
@@ -72,7 +72,7 @@ def _truncate(context: Context, spec: TrialSpec) -> TrialResult:
 def _reading(outputs: Tensor, labels: Tensor, task: Task) -> Reading:
     return {
         "metrics": judge(outputs, labels, task.metrics, task.kind),
-        "predictions": list(guesses(outputs, task.kind)),
+        "predictions": list(decode_outputs(outputs, task.kind)),
     }
 
 
