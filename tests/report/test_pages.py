@@ -187,7 +187,7 @@ def test_nothing_is_claimed_of_tasks_that_were_not_learned(tmp_path):
             assert "0 of 0" not in figure.title
             assert "keeps" not in figure.title
             if figure.name in ("share", "plans", "relative"):
-                assert any("not shown to be better than a constant answer" in note for note in figure.notes)
+                assert any("not shown to beat a constant answer" in note for note in figure.notes)
 
 
 def test_trials_that_failed_are_listed_with_their_reasons(tmp_path):
