@@ -99,7 +99,7 @@ def test_a_folder_with_another_study_is_refused_by_its_name(finished):
     found, folder = finished
     with pytest.raises(OptionError) as error:
         run_quickly("surgical", folder, output=found.folder)
-    assert str(error.value) == f"{found.folder}: holds the study freeze; give another `output`"
+    assert str(error.value) == f"{found.folder}: contains the study freeze; choose another `output`"
 
 
 def test_a_folder_from_before_there_was_an_option_can_be_gone_on_with(finished):
@@ -187,13 +187,13 @@ def test_other_data_in_the_same_folder_are_refused(finished, tmp_path):
 
 def test_another_protocol_and_another_device_are_refused_by_their_names(finished, tmp_path):
     _, folder = finished
-    with pytest.raises(OptionError, match='specification: protocol "held-out" there, "paper" here; give'):
+    with pytest.raises(OptionError, match='specification: protocol "held-out" there, "paper" here; use'):
         run_quickly("freeze", folder, protocol="paper")
 
     class Elsewhere(MadeUp):
         device = "cuda"
 
-    with pytest.raises(OptionError, match='specification: device "cpu" there, "cuda" here; give'):
+    with pytest.raises(OptionError, match='specification: device "cpu" there, "cuda" here; use'):
         run_quickly("freeze", folder, executor=Elsewhere)
 
 
@@ -210,7 +210,7 @@ def test_a_folder_of_which_all_trials_failed_is_no_obstacle(tmp_path):
 def test_a_folder_with_something_else_in_it_is_refused(tmp_path):
     (tmp_path / "freeze").mkdir()
     (tmp_path / "freeze" / "thesis.txt").write_text("mine")
-    with pytest.raises(OptionError, match="is no study's folder, and not empty"):
+    with pytest.raises(OptionError, match="is neither a study's folder nor empty"):
         run_quickly("freeze", tmp_path, layers=2)
     assert (tmp_path / "freeze" / "thesis.txt").read_text() == "mine"
 
@@ -240,7 +240,7 @@ def test_a_damaged_specification_is_one_line(finished, tmp_path, content, proble
     with pytest.raises(UserError) as error:
         run_quickly("freeze", tmp_path, **given)
     assert str(error.value).startswith(f"{tmp_path / 'freeze' / 'study.json'}: {problem}")
-    assert str(error.value).endswith("; put a copy of it back, or give another `output`")
+    assert str(error.value).endswith("; restore a copy of it, or choose another `output`")
     assert "\n" not in str(error.value)
 
 
@@ -248,7 +248,7 @@ def test_trials_without_what_was_asked_are_no_studys_folder(tmp_path):
     """A run's folder has trials, too, and one study's must not become another's."""
     with Store(tmp_path / "freeze" / "store.sqlite") as store:
         store.put(numbered(1), RESULT)
-    with pytest.raises(OptionError, match="is no study's folder, and not empty"):
+    with pytest.raises(OptionError, match="is neither a study's folder nor empty"):
         run_quickly("freeze", tmp_path, layers=2)
 
 
@@ -256,20 +256,20 @@ def test_what_is_in_the_way_is_said_before_anything_runs(tmp_path):
     found = run_quickly("freeze", tmp_path, layers=2, executor=MadeUp)
     shutil.rmtree(found.folder / "tables")
     (found.folder / "tables").write_text("mine")
-    with pytest.raises(OptionError, match="tables: is in the way of the tables"):
+    with pytest.raises(OptionError, match="tables: is a file where the tables go"):
         run_quickly("freeze", tmp_path)
     (found.folder / "tables").unlink()
     (found.folder / "tables.json").unlink()
     (found.folder / "tables.json").mkdir()
-    with pytest.raises(UserError, match=r"tables\.json: cannot be read \(Is a directory\); move it away"):
+    with pytest.raises(UserError, match=r"tables\.json: cannot be read \(Is a directory\); delete it"):
         read_tables(found.folder)
     (found.folder / "tables.json").rmdir()
     (found.folder / "tables.json").write_text("{}")
-    with pytest.raises(UserError, match=r"tables\.json: must be a valid array, not \{\}; move it away"):
+    with pytest.raises(UserError, match=r"tables\.json: must be a valid array, not \{\}; delete it"):
         read_tables(found.folder)
     (found.folder / "study.json").unlink()
     (found.folder / "study.json").mkdir()
-    with pytest.raises(OptionError, match="is no study's folder, and not empty"):
+    with pytest.raises(OptionError, match="is neither a study's folder nor empty"):
         run_quickly("freeze", tmp_path)
 
 
@@ -443,12 +443,12 @@ def test_trials_of_two_versions_are_said_in_every_table(finished):
     found, folder = finished
     task = load_task(folder / "letters.csv")
     ask = Ask(encoders=(), tasks=(task,), seeds=2, rows=None, recipe=Recipe(), known=None, scores=None)
-    assert not [note for note in notes_on_all(ask, found.points) if "were run with" in note]
+    assert not [note for note in notes_on_all(ask, found.points) if "trials ran with" in note]
     first, *others = found.points
     newer = replace(first.result, versions={**first.result.versions, "torch": "99.0"})
-    said = [note for note in notes_on_all(ask, [replace(first, result=newer), *others]) if "were run with" in note]
+    said = [note for note in notes_on_all(ask, [replace(first, result=newer), *others]) if "trials ran with" in note]
     was = first.result.versions["torch"]
-    assert said == [f"trials were run with torch {was} and 99.0: they may differ by more than was asked for"]
+    assert said == [f"trials ran with torch {was} and 99.0, which may add differences of its own"]
 
 
 def test_few_test_rows_are_said_in_every_table(finished):
@@ -536,7 +536,7 @@ def test_an_export_to_something_else_and_a_folder_without_trials_are_refused(fin
         write_trials(found.folder, tmp_path / "nowhere" / "trials.csv")
     with pytest.raises(OptionError, match="is a file; give the folder"):
         read_trials(found.folder / "store.sqlite")
-    with pytest.raises(OptionError, match="holds no trials"):
+    with pytest.raises(OptionError, match="contains no trials"):
         read_trials(tmp_path)
     with pytest.raises(OptionError, match="there is no such folder"):
         read_tables(tmp_path / "nowhere")
@@ -553,16 +553,16 @@ def test_a_study_that_was_stopped_says_how_far_it_is(finished, tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         run_quickly("freeze", tmp_path, layers=2, executor=Stopped)
-    again = "; the same `frostline study` command goes on with it"
+    again = "; run the same `frostline study` command to continue it"
     assert describe_unfinished(tmp_path / "freeze") == f"this study is not finished: 2 of 6 trials are done{again}"
     run_quickly("freeze", tmp_path, executor=MadeUp)
     assert describe_unfinished(tmp_path / "freeze") is None
     with pytest.raises(KeyboardInterrupt):
         run_quickly("freeze", tmp_path, executor=Stopped, seeds=4)
-    said = "this study is not finished: 8 of 12 trials are done; the tables are from before"
+    said = "this study is not finished: 8 of 12 trials are done; its tables are older"
     assert describe_unfinished(tmp_path / "freeze") == f"{said}{again}"
     (tmp_path / "freeze" / "progress.json").unlink()  # stopped before the first of the trials that are missing
-    assert describe_unfinished(tmp_path / "freeze") == f"this study is not finished; the tables are from before{again}"
+    assert describe_unfinished(tmp_path / "freeze") == f"this study is not finished; its tables are older{again}"
 
 
 # Kills ---------------------------------------------------------------------------------------------------------------
@@ -666,7 +666,7 @@ def test_numbers_without_end_are_refused(tmp_path, given, message):
 
 def test_a_folder_that_cannot_be_made_is_one_line(tmp_path):
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(OptionError, match=r"cannot be made \(Not a directory\); give another `output`"):
+    with pytest.raises(OptionError, match=r"cannot be created \(Not a directory\); choose another `output`"):
         run_quickly("skip", tmp_path, layers=2, output=tmp_path / "file" / "study")
 
 
@@ -687,7 +687,7 @@ def test_trials_that_last_so_many_steps_say_no_epochs(tmp_path):
         ("reinitialise", {"step": -1}, "study reinitialise: option step -1 must be 0 or more"),
         ("similarity", {"permutations": 0}, "study similarity: option permutations 0 must be 1 or more"),
         ("strategies", {"bottleneck": -1}, "study strategies: option bottleneck -1 must be 0 or more"),
-        ("strategies", {"arms": "sideways"}, "unknown 'sideways'; there are full, top-K"),
+        ("strategies", {"arms": "sideways"}, "unknown 'sideways'; choose from full, top-K"),
         ("surgical", {"most": 0}, "study surgical: option most 0 must be 1 or more"),
         ("truncate", {"head_rate": 0}, "study truncate: option head_rate 0 must be above 0"),
         ("skip", {"rate": -1}, "option rate -1 must be above 0"),

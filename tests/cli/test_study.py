@@ -35,7 +35,7 @@ def test_a_study_prints_its_tables_and_where_they_lie_and_goes_on_where_it_was(a
     first = capsys.readouterr().out
     assert "Quality by the number of frozen layers" in first
     assert "1 of 1 trials to run" in first
-    assert "the best constant answer gives" in first
+    assert "the best constant answer has" in first
     assert f"again:   frostline results {arguments[-1]}; its trials: --trials" in first
     assert "letters: columns guessed from their names: text = 'text', label = 'label'" in first
     assert invoke(arguments) == 0
@@ -65,7 +65,7 @@ def test_results_prints_the_tables_or_the_trials_and_exports(arguments, capsys, 
     assert "3 trials written to" in capsys.readouterr().out
     assert len((tmp_path / "trials.csv").read_text().splitlines()) == 4
     assert invoke(["results", str(tmp_path)]) == 2
-    assert "holds no trials" in capsys.readouterr().err
+    assert "contains no trials" in capsys.readouterr().err
 
 
 def test_the_list_has_every_study_with_its_paper_and_question(capsys):

@@ -150,7 +150,7 @@ def test_a_study_has_its_question_figures_tables_and_command(name, tmp_path):
 
 def test_the_page_of_a_study_is_written_with_all_that(tmp_path):
     words = words_of(make_study(tmp_path / "freeze", "freeze"))
-    for said in (STUDIES["freeze"].question, "frostline study freeze", "The counterpart of paper 5, figure 1"):
+    for said in (STUDIES["freeze"].question, "frostline study freeze", "The counterpart of Lee et al. 2019, figure 1"):
         assert said in words
 
 
@@ -170,7 +170,7 @@ def test_variants_of_a_study_are_called_by_their_own_figures_and_show_their_opti
         (folder / "study.json").write_text(json.dumps({**asked, "options": options}))
         page = page_of(open_folder(folder))
         (kept,) = [figure for figure in page.figures if figure.name == "kept"]
-        assert kept.paper == f"paper 3, figure {number}"
+        assert kept.paper == f"Tamkin et al. 2020, figure {number}"
         assert {name for name, _ in page.made if name.startswith("option")} == {f"option {name}" for name in options}
 
 
@@ -187,7 +187,7 @@ def test_nothing_is_claimed_of_tasks_that_were_not_learned(tmp_path):
             assert "0 of 0" not in figure.title
             assert "keeps" not in figure.title
             if figure.name in ("share", "plans", "relative"):
-                assert any("not shown to be better than a constant answer" in note for note in figure.notes)
+                assert any("not shown to beat a constant answer" in note for note in figure.notes)
 
 
 def test_trials_that_failed_are_listed_with_their_reasons(tmp_path):

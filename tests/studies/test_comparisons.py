@@ -8,7 +8,7 @@ import pytest
 
 from frostline.records.difference import Difference
 from frostline.stats.intervals import summarise
-from frostline.studies._comparisons import correct, interval_columns
+from frostline.studies._comparisons import add_holm, interval_columns
 from frostline.studies._tables import best_constant, constant_quality, is_informative
 
 
@@ -86,5 +86,5 @@ def test_a_comparison_without_a_test_counts_among_those_that_are_corrected():
         {"task": "a", "seeds_low": None, "p": None},  # the baseline
         {"task": "b", "seeds_low": 0.1, "p": 0.02},
     ]
-    correct(records, ["task"])
-    assert [record["p_holm"] for record in records] == [pytest.approx(0.04), None, None, pytest.approx(0.02)]
+    corrected = add_holm(records, ["task"], counts_undefined=True)
+    assert [record["p_holm"] for record in corrected] == [pytest.approx(0.04), None, None, pytest.approx(0.02)]

@@ -99,7 +99,7 @@ def test_its_tasks_are_presets(name):
         ("similarity", "texts", 3, "texts 3 must be 4 or more"),
         ("similarity", "permutations", 0, "permutations 0 must be 1 or more"),
         ("reinitialise", "step", -1, "step -1 must be 0 or more"),
-        ("reinitialise", "sizes", "many", "sizes 'many': must look like 500"),
+        ("reinitialise", "sizes", "many", "sizes 'many' must be 'paper' or whole numbers from 1, joined by"),
     ],
 )
 def test_values_that_make_no_sense_are_refused_before_anything_runs(name, option, value, mistake, tmp_path):

@@ -36,7 +36,8 @@ def test_a_task_that_is_set_aside_does_not_count_for_the_operating_point():
 
 
 @pytest.mark.parametrize(
-    ("settings", "most"), [({"set_aside": []}, "none of these"), ({"set_aside": ["cola"]}, "2 of 2"), ({}, "2 of 2")]
+    ("settings", "most"),
+    [({"set_aside": []}, "none of the depths"), ({"set_aside": ["cola"]}, "2 of 2"), ({}, "2 of 2")],
 )
 def test_figures_set_aside_what_the_table_does_and_cola_where_it_does_not_say(settings, most):
     tables = {"share": table_of("share", "Shares", SHARES, settings=settings)}

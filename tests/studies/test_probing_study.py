@@ -15,9 +15,9 @@ from frostline.encoders.loading import load_encoder
 from frostline.errors import OptionError
 from frostline.records import Recipe
 from frostline.studies import STUDIES, Ask
-from frostline.studies._tables import mean_curve
-from frostline.studies.probing import HELD_OUT, PRETRAINED, TUNED
-from frostline.studies.probing.tables import agreement_over_layers, best_layer
+from frostline.studies._tables import best_layer, mean_curve
+from frostline.studies.probing.figures import HELD_OUT, PRETRAINED, TUNED
+from frostline.studies.probing.tables import agreement_over_layers
 from frostline.tasks import load_task
 from frostline.training.execution import Settings, execute
 from frostline.training.shared_inputs import SharedInputs

@@ -256,7 +256,7 @@ def test_values_and_choices_are_ranked_too(tmp_path, kind):
     [
         ({"label": "wrong"}, "option label 'wrong' must be one of expected, true, sampled"),
         ({"norm": "wrong"}, "option norm 'wrong' must be one of frobenius, trace, mean"),
-        ({"epochs": "7,9"}, "option epochs '7,9' must have one within the recipe's 1"),
+        ({"epochs": "7,9"}, "option epochs '7,9' must include one up to the recipe's last, 1"),
         ({"epochs": "two"}, "option epochs 'two' must be whole numbers from 0"),
         ({"rows": "0,5"}, "option rows '0,5' must be whole numbers from 1"),
         ({"heads": 0}, "option heads 0 must be 1 or more"),

@@ -21,14 +21,8 @@ from frostline.scoring.score_inputs import Evidence
 from frostline.scoring.scores.variability import variability
 from frostline.states.pooled import pooled_states
 from frostline.studies import STUDIES
-from frostline.studies.robustness import (
-    IMBALANCE,
-    SCARCITY,
-    count_available,
-    draw_rows,
-    imbalanced_settings,
-    scarce_settings,
-)
+from frostline.studies.robustness import count_available, draw_rows, imbalanced_settings, scarce_settings
+from frostline.studies.robustness.figures import IMBALANCE, SCARCITY
 from frostline.studies.robustness.tables import compare_curves
 from frostline.tasks import load_task
 

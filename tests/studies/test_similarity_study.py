@@ -223,4 +223,4 @@ def test_tables_hold_what_made_up_matrices_give(studied, task):
 def test_one_encoder_needs_no_table_of_two(tmp_path):
     alone = run_quickly("similarity", tmp_path, rows=60, layers=2, seeds=1)
     assert [table.name for table in alone.tables] == ["blocks", "matrices"]
-    assert "similarity wants 400 or more" in alone.tables[0].notes[0]
+    assert "similarity needs 400 or more" in alone.tables[0].notes[0]

@@ -168,7 +168,7 @@ def study(
     with lock_folder(folder), contextlib.closing(runs):
         specification = study_run.specification()
         write_specification(folder, specification, defaults=chosen.defaults, varies=chosen.varies, only_looks=dry_run)
-        return study_run.all(runs, retry_failed=retry_failed)
+        return study_run.run(runs, retry_failed=retry_failed)
 
 
 def _materials(

@@ -29,7 +29,7 @@ def study_page(opened: Opened) -> Page:
         sections.append(Section(name="Tables", tables=list(tables.values())))
     sections += _failures(opened)
     said = [
-        *([] if known is None else [f"paper{'s' if ' ' in known.paper else ''} {known.paper}"]),
+        *([] if known is None else [known.paper]),
         f"{', '.join(asked.encoders)} on {', '.join(asked.tasks)}",
         f"{asked.seeds} seed{'' if asked.seeds == 1 else 's'}",
         f"{opened.finished} trial{'' if opened.finished == 1 else 's'}",

@@ -1,8 +1,8 @@
-"""Studies: the papers' experiments on any encoder and task, one file each.
+"""Studies: the papers' experiments on any encoder and task, one file or folder each.
 
-A study yields trials and makes tables of their results; what runs, resumes and records them lies in `runner/`. Its
-keyword arguments are the options that a user can set. It may look at results that are known already and yield more
-trials then, such as those that use the best of several learning rates; it is asked again until nothing is missing.
+A study yields trials and builds tables from their results; `_engine/` runs, resumes and stores them. The keyword
+arguments of a study are its options. A study can read results that exist already and yield further trials, such as
+those with the best of several learning rates; it is called again until no trial is missing.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from frostline.errors import OptionError
@@ -26,17 +27,17 @@ if TYPE_CHECKING:
 
 Value = int | float | bool | str
 MeasureScores = Callable[..., LayerScores]  # (encoder, task, names, *, pooling="mean")
-_USUAL_WIDTH = 768  # of the encoders that the papers' learning rates are for
+_USUAL_WIDTH = 768  # width of the encoders for which the papers chose their learning rates
 
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """A trial and what it stands for in the study; several points may share a trial.
+    """A trial and its labels in the study; several points may share a trial.
 
     Args:
         spec: the trial.
-        labels: encoder, task, arm and seed, and what else the tables ask for.
-        is_candidate: whether it is one of several trials of which the best stands for the arm; tables do not count it.
+        labels: encoder, task, arm, seed and further columns of the tables.
+        is_candidate: whether it is one of several trials of which the best represents the arm; tables leave it out.
     """
 
     spec: TrialSpec
@@ -55,24 +56,24 @@ class Measured(Point):
 
     @property
     def is_done(self) -> bool:
-        """Whether it has not failed."""
+        """Whether the trial succeeded."""
         return self.result.status == "done"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ask:
-    """What a study is asked to do.
+    """The request that a study answers.
 
     Args:
-        encoders: loaded.
-        tasks: with their splits.
-        seeds: how many; they are 0, 1, ...
-        rows: training rows at most; None for all.
-        recipe: of every trial, as far as the study does not say otherwise.
-        known: the result of a trial, or None if it has not been run.
-        scores: layer scores of an encoder on a task, measured once.
-        margin: points of the metric that count as little to lose.
-        given: what the user or a quick look has set, as against the paper's defaults: 'seeds', fields of the recipe.
+        encoders: loaded encoders.
+        tasks: tasks with their splits.
+        seeds: number of seeds: 0, 1, ...
+        rows: maximum number of training rows; None for all.
+        recipe: default recipe of all trials.
+        known: returns the result of a trial, or None if it has not run.
+        scores: measures layer scores of an encoder on a task, once.
+        margin: acceptable loss, in points of the metric.
+        given: settings that override the paper's: 'seeds' and fields of the recipe.
     """
 
     encoders: tuple[Encoder, ...]
@@ -86,8 +87,12 @@ class Ask:
     given: frozenset[str] = frozenset()
 
     def pairs(self) -> Iterator[tuple[Encoder, Task]]:
-        """Every encoder with every task."""
-        return ((encoder, task) for encoder in self.encoders for task in self.tasks)
+        """Return every encoder with every task."""
+        return product(self.encoders, self.tasks)
+
+    def task(self, name: str) -> Task:
+        """Return the task with this name."""
+        return next(task for task in self.tasks if task.name == name)
 
     def point(
         self,
@@ -105,21 +110,21 @@ class Ask:
         is_candidate: bool = False,
         **recipe: Any,
     ) -> Point:
-        """A trial of the study.
+        """Return a trial of the study.
 
         Args:
-            encoder: one of the study's.
-            task: one of the study's.
-            plan: what trains.
-            arm: what the trial stands for in tables.
-            seed: the same for all arms that are compared: it gives the rows, their order and the head's start.
-            rows: training rows, in place of the study's.
-            kind: of trial.
-            surgery: before training.
-            options: of the kind.
-            labels: for tables, besides encoder, task, arm and seed.
-            is_candidate: whether it is one of several trials of which the best stands for the arm.
-            recipe: what differs from the study's recipe.
+            encoder: one of the study's encoders.
+            task: one of the study's tasks.
+            plan: the layers to train.
+            arm: name of the arm in tables.
+            seed: seed of the rows, their order and the head; the same for all arms that are compared.
+            rows: number of training rows, instead of the study's.
+            kind: kind of trial.
+            surgery: surgery before training.
+            options: options of the kind of trial.
+            labels: further columns of tables.
+            is_candidate: whether it is one of several trials of which the best represents the arm.
+            recipe: fields that differ from the study's recipe.
         """
         count = self.rows if rows is None else rows
         spec = TrialSpec(
@@ -132,44 +137,44 @@ class Ask:
             surgery=surgery or {},
             options=options or {},
         )
-        said = {"encoder": encoder.name, "task": task.name, "arm": arm, "seed": seed, **(labels or {})}
-        return Point(spec=spec, labels=said, is_candidate=is_candidate)
+        columns = {"encoder": encoder.name, "task": task.name, "arm": arm, "seed": seed, **(labels or {})}
+        return Point(spec=spec, labels=columns, is_candidate=is_candidate)
 
     def rate_for(self, encoder: Encoder, rate: float) -> float:
-        """The recipe's learning rate, or else the paper's for encoders of width 768 or more, higher for narrower ones.
+        """Return the recipe's learning rate, or the paper's, scaled up in proportion for encoders narrower than 768.
 
-        The papers have the same rates for base and large encoders.
+        The papers use the same rates for base and large encoders.
         """
         if not rate > 0:
             raise OptionError(f"option rate {rate:g} must be above 0")
         return self.recipe.learning_rate or float(f"{rate * max(1, _USUAL_WIDTH / encoder.width):.3g}")
 
     def epochs(self, usual: int) -> int:
-        """The recipe's epochs where they were asked for, or else what the paper has for this case."""
+        """Return the recipe's epochs if the user set them, or those of the paper."""
         return self.recipe.epochs if "epochs" in self.given else usual
 
     def has_failed(self, point: Point) -> bool:
-        """Whether the trial has been run and failed."""
-        found = self.known(point.spec)
-        return found is not None and found.status == "failed"
+        """Whether the trial ran and failed."""
+        result = self.known(point.spec)
+        return result is not None and result.status == "failed"
 
     def best(self, points: Sequence[Point]) -> Point | None:
-        """The point that is best on validation, the first of equals; None while one is missing.
+        """Return the point that is best on validation, the first of equals; None while a result is missing.
 
-        Where all have failed, the first stands for them, so that they are counted.
+        If all failed, the first one represents them, so that tables count the failure.
         """
         from frostline.tasks.metrics import METRICS
 
-        results = [self.known(point.spec) for point in points]
-        if any(result is None for result in results):
+        results = [(point, self.known(point.spec)) for point in points]
+        if any(result is None for _, result in results):
             return None
         metric = METRICS[points[0].spec.task.metrics[0]]
         done = [
-            (metric.signed(result.metrics["validation"][metric.name]), -place)
-            for place, result in enumerate(results)
+            (metric.signed(result.metrics["validation"][metric.name]), point)
+            for point, result in results
             if result is not None and result.status == "done"
         ]
-        return points[-max(done)[1]] if done else points[0]
+        return max(done, key=lambda pair: pair[0])[1] if done else points[0]
 
 
 Trials = Callable[..., Iterator[Point]]
@@ -182,23 +187,23 @@ class Study:
     """A registered study.
 
     Args:
-        name: how it is asked for.
-        question: what it asks, in one line.
+        name: name on the command line.
+        question: the question it answers, in one line.
         about: the rest of its description.
-        paper: the number of the paper it is from.
-        tasks: the presets it takes unless told otherwise.
-        seeds: how many, as in the paper.
-        recipe: how the paper trains.
-        varies: what of 'seeds' and 'epochs' the paper varies with the encoder or the rows, unless it is given.
-        defaults: its options and what they are unless set.
-        quick: options of a first look.
-        quick_seeds: how many then.
-        quick_recipe: what differs from the recipe then.
-        quick_tasks: which tasks then.
-        trials: from what is asked and the options to points.
-        tables: from what was asked and measured points to tables.
-        figures: from tables to what is drawn of them.
-        kinds: the kinds of trials that it has besides plain tuning.
+        paper: author and year of the paper.
+        tasks: default tasks, as presets.
+        seeds: number of seeds in the paper.
+        recipe: the paper's recipe.
+        varies: 'seeds' or 'epochs', if the paper varies them with the encoder or the rows.
+        defaults: options and their defaults.
+        quick: options of a quick run.
+        quick_seeds: number of seeds of a quick run.
+        quick_recipe: fields of the recipe that differ in a quick run.
+        quick_tasks: tasks of a quick run.
+        trials: yields points from a request and options.
+        tables: builds tables from a request and measured points.
+        figures: draws figures from tables.
+        kinds: kinds of trials besides plain tuning.
     """
 
     name: str
@@ -220,11 +225,11 @@ class Study:
     kinds: tuple[TrialKind, ...] = ()
 
     def options(self, given: Mapping[str, Any]) -> dict[str, Value]:
-        """All options with their values, refusing unknown ones and values of the wrong kind."""
+        """Return all options with their values; raise on unknown options and values of the wrong type."""
         return read_options(f"study {self.name}", self.defaults, given)
 
     def draw(self, results: Results) -> list[Figure]:
-        """What is drawn of the tables; nothing of tables that are empty."""
+        """Return the figures of the tables, without empty ones."""
         return [figure for figure in self.figures(results) if figure.rows]
 
 
@@ -251,7 +256,7 @@ def study(
 
     def register(function: Trials) -> Study:
         question, options = describe(function)
-        made = Study(
+        registered = Study(
             name=name or function.__name__,
             question=question,
             about=inspect.cleandoc(function.__doc__ or "")[len(question) :].strip(),
@@ -270,7 +275,7 @@ def study(
             figures=figures,
             kinds=tuple(kinds),
         )
-        made.options(made.quick)
-        return STUDIES.add(made.name, made)
+        registered.options(registered.quick)
+        return STUDIES.add(registered.name, registered)
 
     return register

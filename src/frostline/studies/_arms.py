@@ -1,4 +1,4 @@
-"""Arms of studies that have a kind and a number of layers: their names in tables are made and read here alone."""
+"""Arms of a study that have a kind and a number of layers; their names in tables are written and read only here."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ _NAME = re.compile(r"(?P<kind>.+?)(-(?P<layers>\d+))?(?P<cut>, cut)?")
 
 @dataclass(frozen=True, kw_only=True)
 class Arm:
-    """One of the ways to tune that a study compares; as text, its name in tables, such as 'down-2, cut'.
+    """One of the ways to tune that a study compares; `str(arm)` is its name in tables, such as 'down-2, cut'.
 
     Args:
         kind: how the layers are chosen.
-        layers: how many are tuned, where arms of the kind differ in that.
+        layers: number of tuned layers, for kinds whose arms differ in it.
         is_cut: whether the layers above the tuned ones are cut off.
     """
 
@@ -28,7 +28,7 @@ class Arm:
 
 
 def read_arm(name: str) -> Arm:
-    """The arm that has this name in a table."""
+    """Return the arm with this name in a table."""
     match = _NAME.fullmatch(name)
     if match is None:  # an empty name, which no arm has
         raise ValueError(f"arm {name!r}: has no kind")

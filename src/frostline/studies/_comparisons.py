@@ -1,6 +1,6 @@
-"""Whether one arm of a study is better than another: over seeds and over test rows, paired, corrected for their number.
+"""Whether one arm of a study beats another: paired, over seeds and over test rows, corrected for their number.
 
-Never from a single seed: what two trained models differ by says nothing of what two ways to train differ by.
+Never from a single seed: how two trained models differ says nothing about how two ways to train differ.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from frostline.records.difference import Difference
-from frostline.records.table import Cell, Table, group_by, table_of
-from frostline.stats.intervals import Summary, compare_means, differences, holm, paired_p, summarise
-from frostline.studies._tables import DRAWS, group_points, is_informative, judged_split, quality_in_points
+from frostline.records.table import Cell, Table, table_of
+from frostline.stats.intervals import Summary, differences, holm, paired_p, summarise
+from frostline.studies._tables import compare_over_rows, group_points, is_informative, judged_split, quality_in_points
 
 if TYPE_CHECKING:
     from frostline.studies import Ask, Measured
@@ -19,149 +19,151 @@ if TYPE_CHECKING:
 
 Pairs = Sequence[tuple["Measured", "Measured"]]  # with the same seed
 
-_ALL = "all"  # in the place of a task: the mean over all that are informative
+_ALL = "all"  # instead of a task: the mean over all informative ones
+_INTERVALS = ("seeds_low", "seeds_high", "rows_low", "rows_high", "non_inferior")
 
 
 def pair_by_seed(ones: Iterable[Measured], others: Iterable[Measured]) -> list[tuple[Measured, Measured]]:
-    """The points of two arms by seed, where neither has failed."""
+    """Return the points of two arms paired by seed, without failed trials."""
     by_seed = {point["seed"]: point for point in others if point.is_done}
     return [(point, by_seed[point["seed"]]) for point in ones if point.is_done and point["seed"] in by_seed]
 
 
+def paired_quality(task: Task, pairs: Pairs) -> tuple[list[float], list[float]]:
+    """Return the quality of the first and of the second point of each pair."""
+    return [quality_in_points(one, task) for one, _ in pairs], [quality_in_points(other, task) for _, other in pairs]
+
+
 def paired_gaps(task: Task, pairs: Pairs) -> list[float]:
-    """By how many points the first of each pair is better."""
-    return differences(*([quality_in_points(pair[side], task) for pair in pairs] for side in (0, 1)))
+    """Return how many points better the first of each pair is."""
+    return differences(*paired_quality(task, pairs))
+
+
+def average_by_seed(by_task: Sequence[Mapping[int, float]]) -> dict[int, float]:
+    """Return the mean over tasks for each seed that all tasks have."""
+    seeds = sorted(set.intersection(*map(set, by_task))) if by_task else []
+    return {seed: sum(values[seed] for values in by_task) / len(by_task) for seed in seeds}
 
 
 def compare_arms(task: Task, pairs: Pairs, *, margin: float, name: str) -> dict[str, Cell]:
-    """The mean difference in points under a name, both intervals, and the p-value of the paired t-test over seeds.
+    """Return the mean difference in points, both intervals, and the p-value of the paired t-test over seeds.
 
     Args:
-        task: that both arms were judged on.
+        task: the task of both arms.
         pairs: points with the same seed.
-        margin: points that one is ready to give up.
-        name: of the column with the difference.
+        margin: acceptable loss, in points.
+        name: column of the difference.
     """
     if not pairs:
-        return dict.fromkeys((name, "seeds_low", "seeds_high", "rows_low", "rows_high", "non_inferior", "p"))
-    split, rows = judged_split(task)
+        return dict.fromkeys((name, *_INTERVALS, "p"))
+    split, _ = judged_split(task)
     ones, others = ([pair[side].result.predictions[split] for pair in pairs] for side in (0, 1))
     gaps = summarise(paired_gaps(task, pairs))
-    over_rows = compare_means(rows.labels, ones, others, task.metrics[0], groups=rows.groups, draws=DRAWS)
-    return {
-        name: gaps.mean,
-        **interval_columns(gaps, over_rows, margin=margin),
-        "p": paired_p(*([quality_in_points(pair[side], task) for pair in pairs] for side in (0, 1))),
-    }
+    over_rows = compare_over_rows(task, ones, others)
+    p = paired_p(*paired_quality(task, pairs))
+    return {name: gaps.mean, **interval_columns(gaps, over_rows, margin=margin), "p": p}
 
 
 def interval_columns(gaps: Summary, over_rows: Difference, *, margin: float) -> dict[str, Cell]:
-    """Over seeds and over rows, and whether both show that less than the margin is lost; undefined for one seed."""
+    """Return the intervals over seeds and rows, and whether both exclude a loss of the margin; None with one seed."""
     if gaps.low is None:
-        return dict.fromkeys(("seeds_low", "seeds_high", "rows_low", "rows_high", "non_inferior"))
-    return {
-        "seeds_low": gaps.low,
-        "seeds_high": gaps.high,
-        "rows_low": over_rows.low,
-        "rows_high": over_rows.high,
-        "non_inferior": over_rows.is_non_inferior(margin) and gaps.low > -margin,
-    }
+        return dict.fromkeys(_INTERVALS)
+    non_inferior = over_rows.is_non_inferior(margin) and gaps.low > -margin
+    return dict(zip(_INTERVALS, (gaps.low, gaps.high, over_rows.low, over_rows.high, non_inferior), strict=True))
 
 
 def non_inferior_note(margin: float) -> str:
-    """What the column of that name says."""
+    """Return the note on the column `non_inferior`."""
     return (
         f"non_inferior: both 95% intervals of the difference, over seeds by Student's t and over test rows by a paired "
-        f"bootstrap, lie above -{margin:g} point{'' if margin == 1 else 's'}; where the difference is the same under "
-        "all seeds, the first has no width and p is undefined"
+        f"bootstrap, lie above -{margin:g} point{'' if margin == 1 else 's'}; if the difference is the same under all "
+        "seeds, the first interval has no width and p is undefined"
     )
 
 
-def correct(records: Sequence[dict[str, Cell]], case: Sequence[str]) -> None:
-    """Correct the p-values of all comparisons of one case by Holm's method, in place.
+def add_holm(
+    records: Sequence[Mapping[str, Cell]], case: Sequence[str], *, column: str = "p", counts_undefined: bool = False
+) -> list[dict[str, Cell]]:
+    """Return the records with p-values corrected by Holm's method within each case, as `{column}_holm`.
 
-    Those of which the test is undefined, equal differences for all seeds, count as well.
+    Args:
+        records: rows of a table.
+        case: columns that define a case.
+        column: column of the p-values.
+        counts_undefined: whether to count comparisons over seeds without a test because all seeds differ alike.
     """
-    for mine in group_by(records, lambda record: tuple(record[label] for label in case)).values():
-        tested = [record for record in mine if record.get("seeds_low") is not None]
-        found = holm([p if isinstance(p := record["p"], float) else None for record in tested], count=len(tested))
-        for record in mine:
-            record["p_holm"] = None
-        for record, value in zip(tested, found, strict=True):
-            record["p_holm"] = value
-
-
-def correct_known(records: Sequence[dict[str, Cell]], case: Sequence[str], *, column: str = "p") -> None:
-    """Correct p-values that are known, whatever they are of, by Holm's method within a case, in place."""
-    for mine in group_by(records, lambda record: tuple(record[label] for label in case)).values():
-        known = [p if isinstance(p := record.get(column), float) and p == p else None for record in mine]
-        for record, value in zip(mine, holm(known), strict=True):
-            record[f"{column}_holm"] = value
+    cases = [tuple(record[label] for label in case) for record in records]
+    values = [p if isinstance(p := record.get(column), float) and p == p else None for record in records]
+    corrected: dict[int, float | None] = {}
+    for key in dict.fromkeys(cases):
+        members = [index for index, other in enumerate(cases) if other == key]
+        tested = sum(records[index].get("seeds_low") is not None for index in members)
+        found = holm([values[index] for index in members], count=tested if counts_undefined else None)
+        corrected |= dict(zip(members, found, strict=True))
+    return [{**record, f"{column}_holm": corrected[index]} for index, record in enumerate(records)]
 
 
 def pairs_table(
     ask: Ask,
     points: Sequence[Measured],
-    wanted: Sequence[tuple[str, str]],
+    compared: Sequence[tuple[str, str]],
     *,
     baseline: str = "full",
     case: Sequence[str] = ("encoder", "task"),
 ) -> list[Table]:
-    """Arms against each other: one minus the other by task, and their mean over the tasks that are informative.
+    """Return a table of one arm minus another by task, and of their mean over the informative tasks.
 
-    No table where there are no two to compare: the best layers can be the last ones, and the trials the same.
+    The list is empty if no two arms differ: the best layers can be the last ones, and the trials the same.
 
     Args:
-        ask: what was asked.
-        points: measured.
-        wanted: pairs of arms; those that there are not are left out.
-        baseline: the arm that has to beat the best constant answer for a task to be informative.
-        case: labels that both arms have in common, encoder and task among them.
+        ask: the study's request.
+        points: measured points.
+        compared: pairs of arms; missing ones are left out.
+        baseline: the arm that decides whether a task is informative.
+        case: labels that both arms share, encoder and task among them.
     """
-    tasks = {task.name: task for task in ask.tasks}
     arms = group_points(points, (*case, "arm"))
-    fine = {key[:-1]: is_informative(tasks[mine[0]["task"]], mine) for key, mine in arms.items() if key[-1] == baseline}
+    learned = {key[:-1]: is_informative(ask.task(group[0]["task"]), group)
+               for key, group in arms.items() if key[-1] == baseline}  # fmt: skip
     records: list[dict[str, Cell]] = []
     pooled: dict[tuple[Any, ...], list[dict[int, float]]] = {}
     for key in dict.fromkeys(key[:-1] for key in arms):
-        said: Mapping[str, Any] = dict(zip(case, key, strict=True))
-        task = tasks[said["task"]]
-        for one, other in wanted:
-            pairs = pair_by_seed(arms.get((*key, one), ()), arms.get((*key, other), ()))
-            if not pairs or all(mine.spec.id == theirs.spec.id for mine, theirs in pairs):
-                continue  # none, or the same trials under two names
-            found = compare_arms(task, pairs, margin=ask.margin, name="difference")
-            records.append({**said, "arm": one, "minus": other, "seeds": len(pairs), **found,
-                            "informative": fine.get(key)})  # fmt: skip
-            if fine.get(key):
-                shared = tuple(value for label, value in said.items() if label != "task")
-                by_seed = {int(pair[0]["seed"]): gap for pair, gap in zip(pairs, paired_gaps(task, pairs), strict=True)}
-                pooled.setdefault((*shared, one, other), []).append(by_seed)
-    rest = [label for label in case if label != "task"]
-    for (*common, one, other), several in pooled.items():
-        if len(several) > 1:
-            said = {label: _ALL if label == "task" else common[rest.index(label)] for label in case}
-            records.append({**said, "arm": one, "minus": other, **_over_tasks(several)})
-    correct(records, case)
+        labels: Mapping[str, Any] = dict(zip(case, key, strict=True))
+        task = ask.task(labels["task"])
+        for first, second in compared:
+            pairs = pair_by_seed(arms.get((*key, first), ()), arms.get((*key, second), ()))
+            if all(one.spec.id == other.spec.id for one, other in pairs):
+                continue  # no pairs, or the same trials under two names
+            records.append({**labels, "arm": first, "minus": second, "seeds": len(pairs),
+                            **compare_arms(task, pairs, margin=ask.margin, name="difference"),
+                            "informative": learned.get(key)})  # fmt: skip
+            if learned.get(key):
+                shared = tuple(_ALL if label == "task" else value for label, value in labels.items())
+                gaps = zip(pairs, paired_gaps(task, pairs), strict=True)
+                by_seed = {int(pair[0]["seed"]): gap for pair, gap in gaps}
+                pooled.setdefault((shared, first, second), []).append(by_seed)
+    for (shared, first, second), by_task in pooled.items():
+        if len(by_task) > 1:
+            labels = dict(zip(case, shared, strict=True))
+            records.append({**labels, "arm": first, "minus": second, **_summarise_tasks(by_task)})
     notes = [
-        "p_holm: corrected for the number of comparisons of one case; task 'all': of each seed the mean over the "
-        "informative tasks, one gap a seed",
+        "p_holm: corrected for the number of comparisons of one case; task 'all': the mean over the informative tasks, "
+        "one difference for each seed",
         non_inferior_note(ask.margin),
     ]
-    return [table_of("pairs", "One arm minus another", records, notes=notes)] if records else []
+    rows = add_holm(records, case, counts_undefined=True)
+    return [table_of("pairs", "One arm minus another", rows, notes=notes)] if rows else []
 
 
-def _over_tasks(several: Sequence[Mapping[int, float]]) -> dict[str, Cell]:
-    """The mean over tasks, over the seeds that all have."""
-    seeds = sorted(set.intersection(*(set(gaps) for gaps in several)))
-    means = [sum(gaps[seed] for gaps in several) / len(several) for seed in seeds]
+def _summarise_tasks(by_task: Sequence[Mapping[int, float]]) -> dict[str, Cell]:
+    means = list(average_by_seed(by_task).values())
     if not means:
         return {"seeds": 0, "difference": None, "p": None}
-    found = summarise(means)
+    summary = summarise(means)
     return {
-        "seeds": found.count,
-        "difference": found.mean,
-        "seeds_low": found.low,
-        "seeds_high": found.high,
+        "seeds": summary.count,
+        "difference": summary.mean,
+        "seeds_low": summary.low,
+        "seeds_high": summary.high,
         "p": paired_p(means, [0.0] * len(means)),
     }

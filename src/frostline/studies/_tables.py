@@ -1,4 +1,4 @@
-"""What the tables of most studies share: groups of points, quality in points, which tasks tell anything."""
+"""What the tables of most studies share: groups of points, quality in points, informative tasks."""
 
 from __future__ import annotations
 
@@ -14,22 +14,29 @@ from frostline.tasks.assemble import OPTIMISTIC
 from frostline.tasks.metrics import METRICS
 
 if TYPE_CHECKING:
+    from frostline.records.difference import Difference
     from frostline.studies import Ask, Measured
     from frostline.tasks import Split, Task
 
+INFORMATIVE = "informative: full tuning is shown to beat the best constant answer, over test rows"
 _FEW = 150  # rows; the smallest tests of GLUE and SuperGLUE have 56 to 104
 DRAWS = 1000  # of a bootstrap over rows
 Curve = Sequence[float | None]  # over layers 0..L
 
 
 def group_points(points: Sequence[Measured], labels: Sequence[str]) -> dict[tuple[Any, ...], list[Measured]]:
-    """The points by these labels, in the order in which they come; within a group by seed."""
+    """Return the points grouped by these labels, in order of first appearance, each group sorted by seed."""
     groups = group_by(points, lambda point: tuple(point[label] for label in labels))
     return {key: sorted(group, key=lambda point: int(point["seed"])) for key, group in groups.items()}
 
 
+def group_done(points: Sequence[Measured], labels: Sequence[str]) -> dict[tuple[Any, ...], list[Measured]]:
+    """Return the points whose trials succeeded, grouped by these labels."""
+    return group_points([point for point in points if point.is_done], labels)
+
+
 def judged_split(task: Task) -> tuple[str, Split]:
-    """The rows that results are reported on: the test rows, or the validation rows where there are none."""
+    """Return the split that results are reported on: the test rows, or the validation rows if there are none."""
     if task.test is not None:
         return "test", task.test
     assert task.validation is not None  # noqa: S101 (studies refuse tasks without either)
@@ -37,146 +44,146 @@ def judged_split(task: Task) -> tuple[str, Split]:
 
 
 def metric_in_points(task: Task, metrics: Mapping[str, float]) -> float:
-    """The deciding metric in points of a hundred, the higher the better."""
+    """Return the task's first metric in points of a hundred, higher is better."""
     metric = METRICS[task.metrics[0]]
     return metric.gain * metrics[metric.name]
 
 
 def quality_in_points(point: Measured, task: Task) -> float:
-    """The deciding metric on the test rows, in points of a hundred, the higher the better."""
-    split, _ = judged_split(task)
-    return metric_in_points(task, point.result.metrics[split])
+    """Return the task's first metric on the reported rows, in points of a hundred, higher is better."""
+    return metric_in_points(task, point.result.metrics[judged_split(task)[0]])
+
+
+def compare_over_rows(
+    task: Task, ones: Sequence[Sequence[float]], others: Sequence[Sequence[float]], *, level: float = 0.95
+) -> Difference:
+    """Return the mean difference of two lists of predictions, with its paired bootstrap interval over rows."""
+    _, rows = judged_split(task)
+    return compare_means(rows.labels, ones, others, task.metrics[0], groups=rows.groups, draws=DRAWS, level=level)
 
 
 def summary_columns(
     values: Sequence[float], *, name: str = "mean", ends: tuple[float, float] = (-inf, inf)
 ) -> dict[str, Cell]:
-    """Mean over seeds under a name, standard deviation and t-interval, as columns of a table.
+    """Return the mean over seeds, standard deviation and t-interval as columns of a table.
 
     Args:
-        values: of the seeds.
-        name: of the mean's column.
-        ends: the least and the most that values can be; an interval goes no further.
+        values: one value for each seed.
+        name: column of the mean.
+        ends: the lowest and highest possible value, which clip the interval.
     """
-    found = summarise(values)
-    low = None if found.low is None else max(ends[0], found.low)
-    high = None if found.high is None else min(ends[1], found.high)
-    return {name: found.mean, "deviation": found.deviation, "low": low, "high": high}
+    summary = summarise(values)
+    low = None if summary.low is None else max(ends[0], summary.low)
+    high = None if summary.high is None else min(ends[1], summary.high)
+    return {name: summary.mean, "deviation": summary.deviation, "low": low, "high": high}
 
 
 def quality_columns(values: Sequence[float], task: Task) -> dict[str, Cell]:
-    """The same for quality in points, which has ends."""
+    """Return the same columns for quality in points, clipped to the metric's range."""
     return summary_columns(values, ends=METRICS[task.metrics[0]].ends)
 
 
 def mean_columns(
     column: str, values: Sequence[float | None], *, least: float = -inf, most: float = inf
 ) -> dict[str, Cell]:
-    """The mean of what is defined and the ends of its t-interval, as columns named after the first.
+    """Return the mean of the defined values and its t-interval, as columns named after the first.
 
     Args:
-        column: name of the mean's column.
-        values: to be averaged; None where undefined.
-        least: that values can be; an interval goes no further.
-        most: that values can be.
+        column: column of the mean.
+        values: the values, None where undefined.
+        least: the lowest possible value.
+        most: the highest possible value.
     """
     known = [value for value in values if value is not None]
     if not known:
-        return {column: None, f"{column}_low": None, f"{column}_high": None}
-    found = summarise(known)
-    low = None if found.low is None else max(least, found.low)
-    high = None if found.high is None else min(most, found.high)
-    return {column: found.mean, f"{column}_low": low, f"{column}_high": high}
+        return dict.fromkeys((column, f"{column}_low", f"{column}_high"))
+    summary = summary_columns(known, ends=(least, most))
+    return {column: summary["mean"], f"{column}_low": summary["low"], f"{column}_high": summary["high"]}
+
+
+def mean_of_known(values: Sequence[float | None]) -> float | None:
+    """Return the mean of the defined values; None if there are none."""
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
 
 
 def mean_curve(curves: Sequence[Curve]) -> list[float | None]:
-    """The mean at each layer over the curves that are defined there."""
-    known = [[value for value in at_layer if value is not None] for at_layer in zip(*curves, strict=True)]
-    return [sum(values) / len(values) if values else None for values in known]
+    """Return the mean at each layer over the curves that are defined there."""
+    return [mean_of_known(at_layer) for at_layer in zip(*curves, strict=True)]
+
+
+def best_layer(curve: Curve, *, better: str) -> int | None:
+    """Return the best of layers 1..L, the lowest among equals; None if no value is defined."""
+    sign = 1 if better == "low" else -1
+    known = [(sign * value, layer) for layer, value in enumerate(curve) if layer and value is not None]
+    return min(known)[1] if known else None
 
 
 def constant_quality(task: Task) -> float:
-    """What the best constant answer gives on the test rows, in points."""
+    """Return the quality of the best constant answer on the reported rows, in points."""
     _, rows = judged_split(task)
     metric = METRICS[task.metrics[0]]
     return metric.gain * metric(rows.labels, [best_constant(task)] * len(rows))
 
 
 def constant_note(task: Task) -> str:
-    """What can be had without a model, in a sentence."""
-    return f"{task.name}: the best constant answer gives {constant_quality(task):.1f} points of {task.metrics[0]}"
-
-
-def informative_note() -> str:
-    """What the column of that name says."""
-    return "informative: full tuning is shown to beat the best constant answer, over test rows"
+    """Return a note on the quality of the best constant answer."""
+    return f"{task.name}: the best constant answer has {constant_quality(task):.1f} points of {task.metrics[0]}"
 
 
 def is_informative(task: Task, points: Sequence[Measured]) -> bool:
     """Whether full tuning is shown to beat the best constant answer, one-sided at 5%, over all seeds."""
     split, rows = judged_split(task)
-    said = [point.result.predictions[split] for point in points if point.is_done and split in point.result.predictions]
-    if not said:
-        return False
-    constant = [[best_constant(task)] * len(rows)] * len(said)
-    gap = compare_means(rows.labels, said, constant, task.metrics[0], groups=rows.groups, draws=DRAWS, level=0.9)
-    return gap.low > 0
+    answers = [point.result.predictions[split] for point in points
+               if point.is_done and split in point.result.predictions]  # fmt: skip
+    constant = [[best_constant(task)] * len(rows)] * len(answers)
+    return bool(answers) and compare_over_rows(task, answers, constant, level=0.9).low > 0
 
 
 def best_constant(task: Task) -> float:
-    """The one answer that is best for all training rows, by the deciding metric; the most frequent of equals.
+    """Return the constant answer with the best metric on the training rows; the most frequent class among equals.
 
-    With F1 the most frequent class can be the worst: where most answers are no, always saying yes is better.
+    With F1 the most frequent class can be the worst: where most answers are no, always answering yes is better.
     """
     labels = np.asarray(task.train.labels)
     if task.kind == "regression":
         return float(np.mean(labels))
     metric = METRICS[task.metrics[0]]
-    return max(_by_frequency(task), key=lambda value: metric.gain * metric(labels, np.full(len(labels), value)))
+    return max(classes_by_frequency(task), key=lambda value: metric.gain * metric(labels, np.full(len(labels), value)))
 
 
-def most_frequent(task: Task) -> float:
-    """The class that most training rows have."""
-    return _by_frequency(task)[0]
-
-
-def _by_frequency(task: Task) -> list[float]:
+def classes_by_frequency(task: Task) -> list[float]:
+    """Return the classes of the training rows, the most frequent first."""
     values, counts = np.unique(np.asarray(task.train.labels), return_counts=True)
-    return [float(values[place]) for place in np.argsort(-counts, kind="stable")]
+    return [float(values[index]) for index in np.argsort(-counts, kind="stable")]
 
 
 def notes_on_all(ask: Ask, points: Sequence[Measured]) -> list[str]:
-    """What every table of a study has to say: optimistic tasks, those that tell little, and trials that failed."""
-    said = [f"{task.name}: {OPTIMISTIC}" for task in ask.tasks if task.protocol == "paper"]
+    """Return the notes of every table: optimistic tasks, tasks that show little, mixed versions, failed trials."""
+    notes = [f"{task.name}: {OPTIMISTIC}" for task in ask.tasks if task.protocol == "paper"]
     for task in ask.tasks:
         split, rows = judged_split(task)
         if len(rows) < _FEW:
-            said.append(f"{task.name}: only {len(rows)} {split} rows, too few to decide anything by themselves")
-    said += _uninformative(ask, points)
+            notes.append(f"{task.name}: only {len(rows)} {split} rows, too few to decide anything by themselves")
+    notes += _uninformative(ask, points)
     for name in dict.fromkeys(name for point in points for name in point.result.versions):
-        known = sorted({point.result.versions[name] for point in points if name in point.result.versions})
-        if len(known) > 1:
-            said.append(
-                f"trials were run with {name} {' and '.join(known)}: they may differ by more than was asked for"
-            )
+        versions = sorted({point.result.versions[name] for point in points if name in point.result.versions})
+        if len(versions) > 1:
+            notes.append(f"trials ran with {name} {' and '.join(versions)}, which may add differences of its own")
     for (encoder, task), group in group_points(points, ("encoder", "task")).items():
-        ran = {point.spec.id: point.is_done for point in group}
-        if failed := sum(not is_done for is_done in ran.values()):
-            said.append(f"{encoder}, {task}: {failed} of {len(ran)} trials failed and are left out")
-    return list(dict.fromkeys(said))
+        is_done = {point.spec.id: point.is_done for point in group}
+        if failed := sum(not done for done in is_done.values()):
+            notes.append(f"{encoder}, {task}: {failed} of {len(is_done)} trials failed and are left out")
+    return list(dict.fromkeys(notes))
 
 
 def _uninformative(ask: Ask, points: Sequence[Measured]) -> list[str]:
-    """Tasks that full tuning does not solve: what is done to its layers cannot be seen there."""
-    tasks = {task.name: task for task in ask.tasks}
-    full = [
-        point
-        for point in points
-        if point.spec.plan.embeddings and not point.spec.surgery and point.is_done and not point.is_candidate
-    ]
+    """Return notes on tasks that full tuning does not solve: the effect of a layer cannot be seen there."""
+    full = [point for point in points
+            if point.spec.plan.embeddings and not point.spec.surgery and not point.is_candidate]  # fmt: skip
     return [
         f"{encoder}, {name}: uninformative: full tuning is not shown to beat the best constant answer"
-        for (encoder, name), group in group_points(full, ("encoder", "task")).items()
-        if any(judged_split(tasks[name])[0] in point.result.predictions for point in group)
-        and not is_informative(tasks[name], group)
+        for (encoder, name), group in group_done(full, ("encoder", "task")).items()
+        if any(judged_split(ask.task(name))[0] in point.result.predictions for point in group)
+        and not is_informative(ask.task(name), group)
     ]

@@ -1,4 +1,4 @@
-"""Tuning the layers with the most Fisher information, paper 2."""
+"""Tuning the layers with the most Fisher information, as in Lodha et al. 2023."""
 
 from __future__ import annotations
 
@@ -15,48 +15,44 @@ from frostline.records.table import Cell, Table, table_of
 from frostline.studies import Ask, Measured, Point, study
 from frostline.studies._arms import Arm, read_arm
 from frostline.studies._comparisons import pair_by_seed, paired_gaps, pairs_table
-from frostline.studies._limits import at_least
+from frostline.studies._options import check_at_least
 from frostline.studies._quality import quality_table
 from frostline.studies._released import freeze_by_prefix
-from frostline.studies._tables import group_points
+from frostline.studies._tables import group_points, mean_of_known
 
 _ALL = (
     "glue/qnli", "glue/sst2", "glue/cola", "glue/mrpc", "glue/rte", "glue/wnli", "glue/stsb", "glue/qqp", "glue/mnli",
     "super_glue/cb", "super_glue/copa", "super_glue/multirc", "super_glue/wic", "super_glue/wsc", "super_glue/boolq",
 )  # fmt: skip
 _BEST = "top-k, k by validation"
-_SIMPLE = ("last", "middle", "random")  # ways to choose as many layers without looking
-_RANGE = 5  # points: in most tasks the paper's differences are no larger
+_SIMPLE = ("last", "middle", "random")  # ways to choose layers without a score
+_RANGE = 5  # points; the paper's differences are within it on most tasks
 _KINDS = {"top": ("most Fisher information", RED), "bottom": ("least Fisher information", ORANGE),
           "last": ("last layers", BLUE), "middle": ("middle layers", GREEN),
           "random": ("random layers", GREY)}  # fmt: skip
 
 
 def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
-    tags = {task.name: ", ".join(task.tags) for task in ask.tasks}
-
     def more(group: Sequence[Measured]) -> Mapping[str, Cell]:
-        return {"layers": "; ".join(dict.fromkeys(point["layers"] for point in group)), "tags": tags[group[0]["task"]]}
+        layers = "; ".join(dict.fromkeys(point["layers"] for point in group))
+        return {"layers": layers, "tags": ", ".join(ask.task(group[0]["task"]).tags)}
 
-    table = quality_table(ask, points, name="quality", title="Quality by the layers that are tuned", more=more)
+    table = quality_table(ask, points, name="quality", title="Quality by the tuned layers", more=more)
     counts = dict.fromkeys(point["k"] for point in points if point["kind"] == "top")
     pairs = [("top-1", "bottom-1"), *((f"top-{k}", f"{kind}-{k}") for k in counts for kind in _SIMPLE)]
     return [table, _relative(ask, points), *pairs_table(ask, points, pairs)]
 
 
 def _relative(ask: Ask, points: Sequence[Measured]) -> Table:
-    """Points above or below full tuning for each arm, a row per task."""
-    tasks = {task.name: task for task in ask.tasks}
+    """Return the difference from full tuning for each arm, one row per task."""
     records: list[Mapping[str, Cell]] = []
     for (encoder, name), group in group_points(points, ("encoder", "task")).items():
-        full = [point for point in group if point["arm"] == "full"]
-        record: dict[str, Cell] = {"encoder": encoder, "task": name, "tags": ", ".join(tasks[name].tags)}
-        for (arm,), mine in group_points(group, ("arm",)).items():
-            gaps = paired_gaps(tasks[name], pair_by_seed(mine, full))
-            if arm != "full":
-                record[arm] = sum(gaps) / len(gaps) if gaps else None
-        records.append(record)
-    return table_of("relative", "Points above or below full tuning", records)
+        task, arms = ask.task(name), group_points(group, ("arm",))
+        gaps = {arm: paired_gaps(task, pair_by_seed(of_arm, arms.get(("full",), ())))
+                for (arm,), of_arm in arms.items() if arm != "full"}  # fmt: skip
+        records.append({"encoder": encoder, "task": name, "tags": ", ".join(task.tags),
+                        **{arm: mean_of_known(values) for arm, values in gaps.items()}})  # fmt: skip
+    return table_of("relative", "Difference from full tuning, in points", records)
 
 
 def _figures(results: Results) -> list[Figure]:
@@ -66,86 +62,71 @@ def _figures(results: Results) -> list[Figure]:
 
 
 def _relative_figure(rows: Sequence[Row]) -> Figure:
-    wanted = (
-        "encoder",
-        "task",
-        "arm",
-        "seeds",
-        "mean",
-        "minus_full",
-        "seeds_low",
-        "seeds_high",
-        "rows_low",
-        "rows_high",
-        "layers",
-        "tags",
-        "informative",
-    )
+    columns = ("encoder", "task", "arm", "seeds", "mean", "minus_full", "seeds_low", "seeds_high", "rows_low",
+               "rows_high", "layers", "tags", "informative")  # fmt: skip
     colours = {_BEST: RED, "top-1": GREEN, "bottom-1": ORANGE}
     drawn = [
-        {key: row[key] for key in wanted} for arm in colours for row in rows if row["arm"] == arm
+        {key: row[key] for key in columns} for arm in colours for row in rows if row["arm"] == arm
         and row["minus_full"] is not None
     ]  # fmt: skip
-    mine = [row for row in informative_rows(drawn) if row["arm"] == _BEST]
-    lows = [(row["seeds_low"], row["rows_low"]) for row in mine]
+    lows = [(row["seeds_low"], row["rows_low"]) for row in informative_rows(drawn) if row["arm"] == _BEST]
     near = sum(None not in ends and min(ends) > -_RANGE for ends in lows)
     return Figure(
         name="relative",
-        title=f"A few layers are shown to lose less than {_RANGE} points in {near} of {len(mine)} cases"
-        if mine
-        else "Points above or below tuning all layers, by the layers that are tuned",
-        alt="Bars of points above or below full fine-tuning for each task, with 95% intervals over test rows",
-        spec=bars(drawn, "task", "minus_full", x_title="", y_title="points above tuning all layers", colour="arm",
+        title=f"Tuning a few layers is shown to lose less than {_RANGE} points in {near} of {len(lows)} cases"
+        if lows
+        else "Difference from tuning all layers, by the tuned layers",
+        alt="Bars of the difference from full fine-tuning in points for each task, with 95% intervals over test rows",
+        spec=bars(drawn, "task", "minus_full", x_title="", y_title="points minus tuning all layers", colour="arm",
                   colours=colours, interval=("rows_low", "rows_high"), panel="encoder"),
         rows=tuple(drawn),
-        paper="paper 2, figure 1",
-        notes=("whiskers: 95% bootstrap over test rows", "top and bottom: the most and the least Fisher information",
+        paper="Lodha et al. 2023, figure 1",
+        notes=("whiskers: 95% bootstrap over test rows", "top and bottom: most and least Fisher information",
                *note_left_out(rows)),
     )  # fmt: skip
 
 
 def _by_k(rows: Sequence[Row]) -> Figure:
-    wanted = ("panel", "encoder", "task", "arm", "seeds", "mean", "low", "high", "minus_full", "layers", "informative")
+    columns = ("panel", "encoder", "task", "arm", "seeds", "mean", "low", "high", "minus_full", "layers", "informative")
     arms = [(row, read_arm(row["arm"])) for row in rows]
-    told = [
-        {"kind": said, "k": arm.layers, **{key: row[key] for key in wanted}}
-        for kind, (said, _) in _KINDS.items()
+    by_kind = [
+        {"kind": name, "k": arm.layers, **{key: row[key] for key in columns}}
+        for kind, (name, _) in _KINDS.items()
         for row, arm in arms
         if arm.kind == kind
     ]
-    drawn, notes = clip_intervals(told, "mean", "low", "high", note=WHISKERS)
+    drawn, notes = clip_intervals(by_kind, "mean", "low", "high", note=WHISKERS)
     levels = [{"level": row["mean"], "name": "all", "panel": row["panel"]}
               for row in rows if row["arm"] == "full"]  # fmt: skip
     return Figure(
         name="by-k",
-        title=_wins(informative_rows(drawn)) or "Quality by the number of layers that are tuned",
-        alt="Points of quality over the number of tuned layers, for those with the most Fisher information, the last "
-        "ones and random ones, with 95% intervals over seeds and a line at full fine-tuning",
+        title=_title_of_wins(informative_rows(drawn)) or "Quality by the number of tuned layers",
+        alt="Points of quality over the number of tuned layers, for layers with the most Fisher information, last "
+        "layers and random layers, with 95% intervals over seeds and a line at full fine-tuning",
         spec=side_by_side(drawn, "k", "mean", x_title="tuned layers", y_title="quality in points", colour="kind",
                    colours=dict(_KINDS.values()), interval=("shown_low", "shown_high"), panel="panel", levels=levels),
         rows=tuple(drawn),
-        paper="paper 2, figures 6 and 7",
+        paper="Lodha et al. 2023, figures 6 and 7",
         notes=(*notes, *note_left_out(rows)),
     )  # fmt: skip
 
 
-def _wins(rows: Sequence[Row]) -> str:
-    """How often Fisher's layers beat as many of the last ones and as many random ones."""
-    said = []
+def _title_of_wins(rows: Sequence[Row]) -> str:
+    """Return how often layers with the most Fisher information beat as many layers chosen without a score."""
+    cases = [{row["kind"]: row for row in group} for _, group in group_rows(rows, "panel", "k")]
+    words = []
     for kind in _SIMPLE:
-        outcomes = []
-        for _, group in group_rows(rows, "panel", "k"):
-            of_kind = {row["kind"]: row for row in group}
-            ours, theirs = (of_kind.get(_KINDS[name][0]) for name in ("top", kind))
-            if ours and theirs and ours["layers"] != theirs["layers"]:
-                outcomes.append(ours["mean"] > theirs["mean"])
-        if outcomes:
-            said.append(f"{kind} ones in {sum(outcomes)} of {len(outcomes)} cases")
-    return f"Layers with the most Fisher information have a higher mean than as many {', '.join(said)}" if said else ""
+        pairs = [(case.get(_KINDS["top"][0]), case.get(_KINDS[kind][0])) for case in cases]
+        wins = [ours["mean"] > other["mean"] for ours, other in pairs
+                if ours and other and ours["layers"] != other["layers"]]  # fmt: skip
+        words += [f"{kind} ones in {sum(wins)} of {len(wins)} cases"] if wins else []
+    return (
+        f"Layers with the most Fisher information have a higher mean than as many {', '.join(words)}" if words else ""
+    )
 
 
 @study(
-    paper="2",
+    paper="Lodha et al. 2023",
     tables=_tables,
     figures=_figures,
     tasks=_ALL,
@@ -159,37 +140,34 @@ def surgical(
 ) -> Iterator[Point]:
     """Is it enough to tune the few layers with the most Fisher information?
 
-    Layers are ranked by their Fisher information on the training rows; the best 1 to `most` of them are tuned, wherever
-    they lie, and for comparison the worst one, as many random, middle and last ones, and all. How many are taken is
-    also chosen on validation. Quality is given as points above or below full tuning, and tasks carry the linguistic
-    features and kinds of shift that the paper discusses.
+    Layers are ranked by their Fisher information on the training rows. The best 1 to `most` of them are tuned, wherever
+    they lie, and compared with the worst one, with as many random, middle and last layers, and with all layers. An arm
+    chooses the number of layers on validation. Quality is the difference from full tuning in points; tasks carry the
+    linguistic features and kinds of distribution shift that the paper discusses as tags.
 
-    Options: `most`, layers at most; `rate`, the learning rate for encoders of width 768, the paper's unless set;
-    narrower ones get a higher one in proportion; `score`, the layer score that ranks layers: 'fisher' as the paper
-    says, 'fisher.released' as its script took it, or any other; `frozen_as_released`, freeze by the beginning of names
-    as a script did, layers 11 and 12 wherever layer 2 is frozen.
+    Options: `most`, maximum number of tuned layers; `rate`, learning rate for encoders of width 768, the paper's by
+    default (narrower encoders get a proportionally higher rate); `score`, layer score that ranks layers: 'fisher' as
+    in the paper, 'fisher.released' as in its released script, or any other; `frozen_as_released`, freeze parameters by
+    the beginning of their names as a released script did, so that layers 11 and 12 are frozen wherever layer 2 is.
     """
-    at_least(1, "surgical", most=most)
+    check_at_least(1, "surgical", most=most)
     for encoder, task in ask.pairs():
         if encoder.depth < 2:
-            raise OptionError(f"study surgical: {encoder.name} has one layer, and there is nothing to choose")
+            raise OptionError(f"study surgical: {encoder.name} has only one layer, so there is nothing to choose")
         scores, depth = ask.scores(encoder, task, [score]), encoder.depth
         counts = range(1, min(most, depth - 1) + 1)
         learning_rate = ask.rate_for(encoder, rate)
         for seed in range(ask.seeds):
+            ranked = {"top": "fisher-top-k", "bottom": "fisher-bottom-k"}
+            chosen = [("top", k, {"k": k, "score": score}) for k in counts] + [("bottom", 1, {"k": 1, "score": score})]
             arms = {Arm(kind="full"): Plan.full(depth)}
-            for k in counts:
-                top = STRATEGIES["fisher-top-k"].plan(depth, scores, {"k": k, "score": score})
-                arms[Arm(kind="top", layers=k)] = top
-            bottom = STRATEGIES["fisher-bottom-k"].plan(depth, scores, {"k": 1, "score": score})
-            arms[Arm(kind="bottom", layers=1)] = bottom
-            for k in counts:
-                arms[Arm(kind="random", layers=k)] = STRATEGIES["random-k"].plan(depth, None, {"k": k}, seed=seed)
-            for k in counts:
-                arms[Arm(kind="last", layers=k)] = STRATEGIES["top-k"].plan(depth, None, {"k": k})
-            for k in counts:
-                if k <= depth // 2 + 1:
-                    arms[Arm(kind="middle", layers=k)] = STRATEGIES["middle"].plan(depth, None, {"layers": k})
+            arms |= {Arm(kind=kind, layers=k): STRATEGIES[ranked[kind]].plan(depth, scores, options)
+                     for kind, k, options in chosen}  # fmt: skip
+            arms |= {Arm(kind="random", layers=k): STRATEGIES["random-k"].plan(depth, None, {"k": k}, seed=seed)
+                     for k in counts}  # fmt: skip
+            arms |= {Arm(kind="last", layers=k): STRATEGIES["top-k"].plan(depth, None, {"k": k}) for k in counts}
+            arms |= {Arm(kind="middle", layers=k): STRATEGIES["middle"].plan(depth, None, {"layers": k})
+                     for k in counts if k <= depth // 2 + 1}  # fmt: skip
             if frozen_as_released:
                 arms = {arm: freeze_by_prefix(plan) for arm, plan in arms.items()}
             points = {

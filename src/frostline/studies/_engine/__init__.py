@@ -1,1 +1,1 @@
-"""What runs a study: its folder, its loop, its results."""
+"""The engine that runs a study: its folder, its loop, its results."""

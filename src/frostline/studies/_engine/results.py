@@ -1,4 +1,4 @@
-"""What a folder has recorded: its tables, and its trials as one table with a row each."""
+"""The results in a folder: its tables, and its trials as one table."""
 
 from __future__ import annotations
 
@@ -20,44 +20,45 @@ SPECIFICATION, STORE, TABLES, PROGRESS = "study.json", "store.sqlite", "tables.j
 
 
 def read_tables(folder: Path) -> list[Table]:
-    """The tables of a finished study; none where the folder has no such."""
-    _check(folder)
-    place = folder / TABLES
-    if not place.exists():
+    """Return the tables of a finished study; empty if the folder has none."""
+    _find_store(folder)
+    path = folder / TABLES
+    if not path.exists():
         return []
     try:
-        return list(read_file(tuple[Table, ...], place))
+        return list(read_file(tuple[Table, ...], path))
     except (OSError, RecordError) as error:
-        problem = f"{place}: cannot be read ({error.strerror})" if isinstance(error, OSError) else error
-        raise UserError(f"{problem}; move it away, and run the study again to write it anew") from None
+        problem = f"{path}: cannot be read ({error.strerror})" if isinstance(error, OSError) else error
+        raise UserError(f"{problem}; delete it, and run the study again") from None
 
 
 def read_trials(folder: Path) -> Table:
-    """Every trial of the folder's store, a row each."""
-    with Store(_check(folder), for_reading=True) as store:
+    """Return a table with a row for every trial in the folder's store."""
+    with Store(_find_store(folder), for_reading=True) as store:
         records = [_record(spec, result) for spec, result in store]
     return table_of("trials", f"{len(records)} trial{'' if len(records) == 1 else 's'}", records)
 
 
 def describe_unfinished(folder: Path) -> str | None:
-    """What a study that is going on, or was stopped, still has to do, in a line; None for what is over."""
+    """Return one line on the rest of a running or interrupted study; None for a finished one."""
     if not (folder / SPECIFICATION).is_file():
         return None
+    has_tables = (folder / TABLES).is_file()
     try:
         progress = StudyProgress.from_file(folder / PROGRESS)
-        far = f": {progress.done} of {progress.total} trials are done"
+        done = f": {progress.done} of {progress.total} trials are done"
     except (OSError, RecordError):
-        far = ""
-    if not far and (folder / TABLES).is_file() and not _has_been_asked_for_more(folder):
+        done = ""
+    if not done and has_tables and not _lacks_seeds(folder):
         return None
-    if not far and not (folder / TABLES).is_file():
-        return "this study has no tables yet; the same `frostline study` command goes on with it"
-    older = "; the tables are from before" if (folder / TABLES).is_file() else ""
-    return f"this study is not finished{far}{older}; the same `frostline study` command goes on with it"
+    state = "has no tables yet"
+    if done or has_tables:
+        state = f"is not finished{done}{'; its tables are older' if has_tables else ''}"
+    return f"this study {state}; run the same `frostline study` command to continue it"
 
 
-def _has_been_asked_for_more(folder: Path) -> bool:
-    """Whether the tables of a study are of fewer seeds than it has been asked for since."""
+def _lacks_seeds(folder: Path) -> bool:
+    """Whether the tables have fewer seeds than the specification."""
     try:
         asked, made = StudySpec.from_file(folder / SPECIFICATION), FolderInfo.from_file(folder / "frostline.json")
     except (OSError, RecordError):
@@ -66,19 +67,19 @@ def _has_been_asked_for_more(folder: Path) -> bool:
 
 
 def write_trials(folder: Path, path: Path) -> int:
-    """Write the trials to a CSV, JSON or Parquet file, and say how many there are.
+    """Write the trials to a CSV, JSON or Parquet file, and return their number.
 
-    All have every digit and all that a trial was told; JSON has its predictions, histories and curves too.
+    All formats have every digit and every setting; JSON also has predictions, histories and curves.
     """
     check_file(path, "export", (".csv", ".json", ".parquet"))
-    told = _of_all_trials(folder)
+    shared = _shared_columns(folder)
+    with Store(_find_store(folder), for_reading=True) as store:
+        trials = list(store)
     if path.suffix == ".json":
-        with Store(_check(folder), for_reading=True) as store:
-            whole = [{"id": spec.id, **told, **spec.to_json(), "result": result.to_json()} for spec, result in store]
-        write_json(path, whole)
-        return len(whole)
-    with Store(_check(folder), for_reading=True) as store:
-        records = [_record(spec, result) | told | _besides(spec, result) for spec, result in store]
+        write_json(path, [{"id": spec.id, **shared, **spec.to_json(), "result": result.to_json()}
+                          for spec, result in trials])  # fmt: skip
+        return len(trials)
+    records = [_record(spec, result) | shared | _further_columns(spec, result) for spec, result in trials]
     table = table_of("trials", f"{len(records)} trials", records, rounds=False)
     if path.suffix == ".csv":
         write_text(path, table.to_csv())
@@ -89,14 +90,14 @@ def write_trials(folder: Path, path: Path) -> int:
     return len(table.rows)
 
 
-def _check(folder: Path) -> Path:
-    """The folder's store, or a line about why there is none."""
+def _find_store(folder: Path) -> Path:
+    """Return the folder's trial database; raise if there is none."""
     if folder.is_file():
         raise OptionError(f"{folder}: is a file; give the folder of a study or a run")
     if not folder.is_dir():
-        raise OptionError(f"{folder}: there is no such folder")
+        raise OptionError(f"{folder}: there is no such folder; give the folder of a study or a run")
     if not (folder / STORE).is_file():
-        raise OptionError(f"{folder}: holds no trials; give the folder of a study or a run")
+        raise OptionError(f"{folder}: contains no trials; give the folder of a study or a run")
     return folder / STORE
 
 
@@ -126,10 +127,10 @@ def _record(spec: TrialSpec, result: TrialResult) -> dict[str, Cell]:
     return record
 
 
-def _besides(spec: TrialSpec, result: TrialResult) -> dict[str, Cell]:
-    """What is too much for a screen: the whole recipe, the exact encoder and data, timings and versions."""
-    told = {"learning_rate", "epochs", "steps", "seed"}
-    recipe = {name: value for name, value in spec.recipe.to_json().items() if name not in told}
+def _further_columns(spec: TrialSpec, result: TrialResult) -> dict[str, Cell]:
+    """Return what is too much for a screen: the rest of the recipe, the exact encoder and data, timings, versions."""
+    shown = {"learning_rate", "epochs", "steps", "seed"}
+    recipe = {name: value for name, value in spec.recipe.to_json().items() if name not in shown}
     return {
         "revision": spec.encoder.revision,
         "fingerprint": spec.task.fingerprint,
@@ -140,8 +141,8 @@ def _besides(spec: TrialSpec, result: TrialResult) -> dict[str, Cell]:
     }
 
 
-def _of_all_trials(folder: Path) -> dict[str, Cell]:
-    """What holds for every trial of a study: whether the rows that it reports were selected on."""
+def _shared_columns(folder: Path) -> dict[str, Cell]:
+    """Return what holds for every trial of a study: its protocol."""
     try:
         protocol = StudySpec.from_file(folder / SPECIFICATION).protocol
     except (OSError, RecordError):  # a run

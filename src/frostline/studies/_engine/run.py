@@ -1,4 +1,4 @@
-"""A study that is going on: the trials that are missing, until there are none, and then its tables."""
+"""Run a study: its missing trials, until there are none, and then its tables."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ TABLES, SCORES, TRIALS = "tables", "scores", "trials"
 
 @dataclass(frozen=True, kw_only=True)
 class Studied:
-    """A study that has been run.
+    """The results of a study.
 
     Args:
-        study: which one.
-        folder: where it lies.
-        points: every trial with what it stands for and its result.
-        tables: made of them.
-        failed: the trials that failed, a line each.
+        study: the study.
+        folder: folder of the study.
+        points: all trials with their labels and results.
+        tables: the study's tables.
+        failed: one line for each failed trial.
     """
 
     study: Study
@@ -59,7 +59,7 @@ class Studied:
 
     @property
     def record(self) -> StudyOutcome:
-        """What is printed as JSON, and shown in notebooks."""
+        """The outcome as printed as JSON and shown in notebooks."""
         return StudyOutcome(
             study=self.study.name,
             question=self.study.question,
@@ -79,7 +79,7 @@ class Studied:
 
 @dataclass(frozen=True, kw_only=True)
 class StudyRun:
-    """A study that is going on."""
+    """A study with everything that it needs to run."""
 
     study: Study
     options: Mapping[str, Any]
@@ -98,7 +98,7 @@ class StudyRun:
     progress: Progress
 
     def specification(self) -> StudySpec:
-        """What is asked."""
+        """Return the specification that the study's folder keeps."""
         return StudySpec(
             study=self.study.name,
             encoders={encoder.name: encoder.revision for encoder in self.encoders},
@@ -113,8 +113,8 @@ class StudyRun:
             families={encoder.name: encoder.family.name for encoder in self.encoders},
         )
 
-    def all(self, executor: Executor, *, retry_failed: bool) -> Studied:
-        """Everything, from the first trial that is missing to the tables."""
+    def run(self, executor: Executor, *, retry_failed: bool) -> Studied:
+        """Run all missing trials, then write and return the tables."""
         with Store(self.folder / STORE) as store:
             ask = Ask(
                 encoders=self.encoders,
@@ -129,7 +129,7 @@ class StudyRun:
             )
             retried: set[str] = set()
             while True:
-                points = _without_twins(self.study.trials(ask, **self.options))
+                points = _without_duplicates(self.study.trials(ask, **self.options))
                 specs = {point.spec.id: point.spec for point in points}
                 missing = [
                     spec for name, spec in specs.items()
@@ -137,8 +137,10 @@ class StudyRun:
                 ]  # fmt: skip
                 if not missing:
                     break
-                later = self._later(ask, specs)
-                self._tell_what_is_to_come(missing, len(specs), later)
+                later = self._predict_later(ask, specs)
+                follow = f", {len(later)} will follow from their results" if later else ""
+                estimate = self._estimate([*missing, *later])
+                logger.info("%d of %d trials to run%s%s", len(missing), len(specs), follow, estimate)
                 if self.dry_run:
                     return Studied(study=self.study, folder=self.folder)
                 done, total = len(specs) - len(missing), len(specs) + len(later)
@@ -146,36 +148,32 @@ class StudyRun:
                 retried |= {spec.id for spec in missing}
             self.progress(Step(stage="making the tables"))
             measured = tuple(_measured(point, store) for point in points)
-            more = notes_on_all(ask, measured)
-            tables = tuple(replace(table, notes=(*table.notes, *more)) for table in self.study.tables(ask, measured))
+            notes = notes_on_all(ask, measured)
+            tables = tuple(replace(table, notes=(*table.notes, *notes)) for table in self.study.tables(ask, measured))
         self._write(tables)
         shutil.rmtree(self.folder / TRIALS, ignore_errors=True)
         (self.folder / PROGRESS).unlink(missing_ok=True)
         failed = {point.spec.id: point for point in measured if not point.is_done}
-        said = [
-            f"{one['encoder']}, {one['task']}, {one['arm']}, seed {one['seed']}: {one.result.reason}"
-            for one in failed.values()
+        lines = [
+            f"{point['encoder']}, {point['task']}, {point['arm']}, seed {point['seed']}: {point.result.reason}"
+            for point in failed.values()
         ]
-        return Studied(study=self.study, folder=self.folder, points=measured, tables=tables, failed=tuple(said))
+        return Studied(study=self.study, folder=self.folder, points=measured, tables=tables, failed=tuple(lines))
 
-    def _later(self, ask: Ask, now: Mapping[str, TrialSpec]) -> list[TrialSpec]:
-        """The trials that will follow from the results of these, as if the first of each choice were the best."""
+    def _predict_later(self, ask: Ask, now: Mapping[str, TrialSpec]) -> list[TrialSpec]:
+        """Return the trials that will follow from the results of these, as if the first of each choice were best."""
 
         def known(spec: TrialSpec) -> TrialResult:
             made_up = TrialResult(status="done", metrics={"validation": dict.fromkeys(spec.task.metrics, 0.0)})
             return ask.known(spec) or made_up
 
-        found = {point.spec.id: point.spec for point in self.study.trials(replace(ask, known=known), **self.options)}
-        return [spec for name, spec in found.items() if name not in now]
-
-    def _tell_what_is_to_come(self, missing: Sequence[TrialSpec], total: int, later: Sequence[TrialSpec]) -> None:
-        follow = f", {len(later)} will follow from their results" if later else ""
-        logger.info("%d of %d trials to run%s%s", len(missing), total, follow, self._expected([*missing, *later]))
+        specs = {point.spec.id: point.spec for point in self.study.trials(replace(ask, known=known), **self.options)}
+        return [spec for name, spec in specs.items() if name not in now]
 
     def _run(self, store: Store, missing: Sequence[TrialSpec], executor: Executor, *, done: int, total: int) -> None:
         started, before = time.monotonic(), done
         self.progress(Step(stage="trials", done=done, total=total))
-        # Whoever watches can see that the process is gone.
+        # A report can see that the process has ended.
         now = StudyProgress(done=done, total=total, process=os.getpid(), host=socket.gethostname())
         atomic.write_json(self.folder / PROGRESS, now.to_json())
 
@@ -189,32 +187,31 @@ class StudyRun:
             atomic.write_json(self.folder / PROGRESS, now.to_json())
             self.progress(Step(stage="trials", done=done, total=total))
 
-    def _expected(self, specs: Sequence[TrialSpec]) -> str:
+    def _estimate(self, specs: Sequence[TrialSpec]) -> str:
         if not self.estimate:
             return ""
         self.progress(Step(stage="timing a few steps"))
-        encoders = {one.revision: one for one in self.encoders}
-        found = expected_seconds(
+        seconds = expected_seconds(
             specs,
-            encoders,
+            {encoder.revision: encoder for encoder in self.encoders},
             {task.fingerprint: task for task in self.tasks},
             tunings={kind.name: kind.tunings for kind in self.study.kinds},
         )
-        words = in_words(*found, workers=max(1, min(self.workers or 1, len(specs))))
+        words = in_words(*seconds, workers=max(1, min(self.workers or 1, len(specs))))
         return f": {words}" if self.workers else f": {words} of computing on a machine like this one"
 
     def _scores(self, encoder: Encoder, task: Task, names: Sequence[str], *, pooling: Pooling = "mean") -> LayerScores:
-        """Measured once for the study: what plans depend on must not change when it is gone on with."""
+        """Return scores that are measured once: plans that depend on them must not change when a study continues."""
         few = self.rows is not None and self.rows < len(task.train)
         asked = [encoder.revision, task.fingerprint, sorted(names), self.recipe.max_length]
-        said = json.dumps([*asked, *([self.rows] if few else []), *([pooling] if pooling != "mean" else [])])
-        place = self.folder / SCORES / f"{hashlib.sha256(said.encode()).hexdigest()[:16]}.json"
-        if place.exists():
-            return LayerScores.from_file(place)
+        key = json.dumps([*asked, *([self.rows] if few else []), *([pooling] if pooling != "mean" else [])])
+        path = self.folder / SCORES / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
+        if path.exists():
+            return LayerScores.from_file(path)
         logger.info("measuring %s of %s on %s", ", ".join(names), encoder.name, task.name)
-        if few:  # no plan is chosen by rows that no trial may train on
+        if few:  # plans must not depend on rows that no trial may train on
             task = replace(task, train=task.train.take(SharedInputs(encoder, task).some_rows(self.rows or 0, seed=0)))
-        with use_threads(self.recipe.threads):  # the plans shall be the same on every machine
+        with use_threads(self.recipe.threads):  # the same plans on every machine
             options = MeasureOptions(
                 scores=list(names),
                 similarity=False,
@@ -222,13 +219,13 @@ class StudyRun:
                 pooling=pooling,
                 max_length=self.recipe.max_length,
             )
-            found = measure_layers(encoder, task, options, progress=self.progress)
-        place.parent.mkdir(exist_ok=True)
-        atomic.write_json(place, found.to_json())
-        return found
+            scores = measure_layers(encoder, task, options, progress=self.progress)
+        path.parent.mkdir(exist_ok=True)
+        atomic.write_json(path, scores.to_json())
+        return scores
 
     def _write(self, tables: Sequence[Table]) -> None:
-        """The tables as CSV and JSON, and what every folder has."""
+        """Write the tables as CSV and JSON, and the folder's `frostline.json`."""
         place = self.folder / TABLES
         place.mkdir(exist_ok=True)
         for table in tables:
@@ -238,14 +235,13 @@ class StudyRun:
         output_folder.write(self.folder, info, made)
 
 
-def _without_twins(points: Iterable[Point]) -> list[Point]:
-    """Each once: an option that names the same thing twice must not make two seeds of one."""
-    found: dict[str, Point] = {}
+def _without_duplicates(points: Iterable[Point]) -> list[Point]:
+    """Return each point once: an option that names the same thing twice must not count one seed as two."""
+    unique: dict[str, Point] = {}
     for point in points:
-        found.setdefault(
-            json.dumps([point.spec.id, point.labels, point.is_candidate], sort_keys=True, default=str), point
-        )
-    return list(found.values())
+        key = json.dumps([point.spec.id, point.labels, point.is_candidate], sort_keys=True, default=str)
+        unique.setdefault(key, point)
+    return list(unique.values())
 
 
 def _is_missing(known: TrialResult | None, *, retry_failed: bool) -> bool:
@@ -254,5 +250,5 @@ def _is_missing(known: TrialResult | None, *, retry_failed: bool) -> bool:
 
 def _measured(point: Point, store: Store) -> Measured:
     result = store.get(point.spec)
-    assert result is not None  # noqa: S101 (all that is missing has just been run)
+    assert result is not None  # noqa: S101 (all missing trials have just run)
     return Measured(spec=point.spec, labels=point.labels, is_candidate=point.is_candidate, result=result)

@@ -1,4 +1,4 @@
-"""Layer scores next to probes, before and after fine-tuning, papers 1 and 3."""
+"""Layer scores and probes before and after fine-tuning, as in Xie et al. 2022 and Tamkin et al. 2020."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import partial
 from typing import cast
 
 from frostline.encoders.encoder import Encoder
-from frostline.errors import MeasureError, OptionError
+from frostline.errors import MeasureError
 from frostline.files import provenance
 from frostline.progress import Progress
 from frostline.records import LayerScores, Plan, TrialResult, TrialSpec
@@ -18,13 +18,9 @@ from frostline.scoring.selection import Rows
 from frostline.scoring.to_records import left_out_in_words
 from frostline.states.pooled import Pooling
 from frostline.studies import Ask, Point, study
-from frostline.studies._limits import at_least
-from frostline.studies._released import check_pooling
+from frostline.studies._options import check_at_least, check_choice, check_pooling
 from frostline.studies._tables import judged_split
-from frostline.studies.probing.figures import HELD_OUT as HELD_OUT
-from frostline.studies.probing.figures import PRETRAINED as PRETRAINED
-from frostline.studies.probing.figures import TUNED as TUNED
-from frostline.studies.probing.figures import figures
+from frostline.studies.probing.figures import HELD_OUT, PRETRAINED, TUNED, figures
 from frostline.studies.probing.tables import tables
 from frostline.tasks import Task
 from frostline.training.model import as_tuned
@@ -33,7 +29,7 @@ from frostline.trials.results import result_of
 from frostline.trials.run_trial import tune_for
 
 _ROWS = ("validation", "test")
-# Of the head's probe: paper 1's for its tasks, and what most of them have for any other.
+# Learning rates of the head as a probe: those of Xie et al. 2022, and their usual one for other tasks.
 _PROBE_RATES = {"glue/qqp": 3e-4, "glue/sst2": 3e-3}
 _PROBE_RATE = 1e-3
 _CHOOSE_ON = "inner"
@@ -44,7 +40,7 @@ _QUICK_SCORES = "variability,variability.crossfit,cca,rank,information,label_sim
 
 
 def _score(context: Context, spec: TrialSpec) -> TrialResult:
-    """The curves of all scores, for the encoder as it is or after the plan's fine-tuning."""
+    """Return the curves of all scores, for the pretrained encoder or after the plan's fine-tuning."""
     base = TrialResult(status="done", versions=provenance.versions())
     encoder = context.shared(spec).encoder
     if spec.options["tuned"]:
@@ -52,17 +48,17 @@ def _score(context: Context, spec: TrialSpec) -> TrialResult:
         split, _ = judged_split(tuned.task)
         base, encoder = result_of(tuned), as_tuned(tuned.tunable)
         base = replace(base, predictions={split: base.predictions[split]})
-    found = _measured(encoder, _with_fewer_rows(context, spec), spec, context.progress)
+    measured = _measure(encoder, _with_fewer_rows(context, spec), spec, context.progress)
     values = {
-        "curves": {name: list(score.values) for name, score in found.scores.items()},
-        "examples": found.examples,
-        "left_out": left_out_in_words(found.left_out),
+        "curves": {name: list(score.values) for name, score in measured.scores.items()},
+        "examples": measured.examples,
+        "left_out": left_out_in_words(measured.left_out),
     }
-    return replace(base, values=values, seconds={**base.seconds, **found.seconds})
+    return replace(base, values=values, seconds={**base.seconds, **measured.seconds})
 
 
 def _with_fewer_rows(context: Context, spec: TrialSpec) -> Task:
-    """The task with the training rows that fine-tuning with the same seed learns from."""
+    """Return the task with the training rows that fine-tuning with the same seed uses."""
     task = context.task(spec)
     if spec.train_rows is None:
         return task
@@ -70,9 +66,9 @@ def _with_fewer_rows(context: Context, spec: TrialSpec) -> Task:
     return replace(task, train=task.train.take(chosen))
 
 
-def _measured(encoder: Encoder, task: Task, spec: TrialSpec, progress: Progress) -> LayerScores:
-    """The scores asked for, without those that these rows do not allow."""
-    wanted = str(spec.options["scores"])
+def _measure(encoder: Encoder, task: Task, spec: TrialSpec, progress: Progress) -> LayerScores:
+    """Return the requested scores, without those that need more rows."""
+    requested = str(spec.options["scores"])
     ask = partial(
         MeasureOptions,
         examples=int(spec.options["examples"]),
@@ -83,41 +79,39 @@ def _measured(encoder: Encoder, task: Task, spec: TrialSpec, progress: Progress)
         similarity=False,
         seed=spec.recipe.seed,
     )
-    names = [name.strip() for name in wanted.split(",")]
+    names = [name.strip() for name in requested.split(",")]
     options: dict[str, dict[str, float | str]] = {
         "probe.head": {
             "learning_rate": float(spec.options.get("probe_rate", _PROBE_RATE)),
             "choose_on": str(spec.options.get("choose_on", _CHOOSE_ON)),
         }
     }
-    if wanted == "all":
+    if requested == "all":
         return measure_layers(encoder, task, ask(scores="all", options=options), progress=progress)
+
+    def measure(*some: str) -> LayerScores:
+        chosen = {name: options[name] for name in some if name in options}
+        return measure_layers(encoder, task, ask(scores=list(some), options=chosen), progress=progress)
+
     try:
-        asked = ask(scores=names, options={name: given for name, given in options.items() if name in names})
-        return measure_layers(encoder, task, asked, progress=progress)
+        return measure(*names)
     except MeasureError:
-        return _one_by_one(
-            lambda name, given: measure_layers(encoder, task, ask(scores=[name], options=given), progress=progress),
-            names,
-            options,
-        )
+        return _measure_one_by_one(measure, names)
 
 
-def _one_by_one(
-    ask: Callable[..., LayerScores], names: Sequence[str], options: Mapping[str, Mapping[str, float | str]]
-) -> LayerScores:
-    """The scores that can be had: one that needs more rows must not take the others with it."""
-    found: list[LayerScores] = []
+def _measure_one_by_one(measure: Callable[..., LayerScores], names: Sequence[str]) -> LayerScores:
+    """Return the scores that these rows allow: one that needs more rows must not prevent the others."""
+    measured: list[LayerScores] = []
     left_out: dict[str, str] = {}
     for name in names:
         try:
-            found.append(ask(name, {name: options[name]} if name in options else {}))
+            measured.append(measure(name))
         except MeasureError as error:
             left_out[name] = str(error)
-    if not found:
+    if not measured:
         raise MeasureError(left_out_in_words(left_out)[0])
-    scores = {name: score for one in found for name, score in one.scores.items()}
-    return replace(found[0], scores=scores, left_out=left_out)
+    scores = {name: score for layer_scores in measured for name, score in layer_scores.scores.items()}
+    return replace(measured[0], scores=scores, left_out=left_out)
 
 
 # The study -----------------------------------------------------------------------------------------------------------
@@ -125,7 +119,7 @@ def _one_by_one(
 
 @study(
     kinds=[TrialKind(name="probing", run=_score)],
-    paper="1 and 3",
+    paper="Xie et al. 2022 and Tamkin et al. 2020",
     tables=tables,
     figures=figures,
     tasks=("glue/cola", "glue/mnli", "glue/mrpc", "glue/qnli", "glue/qqp", "glue/sst2"),
@@ -146,33 +140,33 @@ def probing(
 ) -> Iterator[Point]:
     """Do layers with good scores probe well, and does the best layer move up with fine-tuning?
 
-    Every layer score and two probes, an exact linear one and the family's own head, at every layer: of the pretrained
-    encoder on training rows, and of the fully fine-tuned one on rows that it was not tuned on, since it knows those by
-    heart. The pretrained encoder is measured on the same held-out rows too, so that what moves is due to fine-tuning.
-    Unless the recipe has a learning rate, it is the highest of the paper's, made to suit the encoder's width.
+    Every layer score and two probes, an exact linear one and the family's own head, are measured at every layer: for
+    the pretrained encoder on training rows, and for the fully fine-tuned one on held-out rows, since it has memorised
+    the training rows. The pretrained encoder is also measured on the same held-out rows, so that any shift is due to
+    fine-tuning. Unless the recipe sets it, the learning rate is the highest one of Xie et al. 2022, scaled to the
+    encoder's width.
 
-    Options: `scores`, all of them, or names with commas between (the probes among them, for there to be an agreement);
-    those that need more rows than there are get left out; `examples`, rows that are measured at most; `held_out`, the
-    rows on which the tuned encoder is measured, validation or test; `probe_rate`, the learning rate of the head that is
-    trained as a probe, the paper's unless set (1e-3, on QQP 3e-4, on SST-2 3e-3); `states`, what of a text scores and
-    probes look at: the 'mean' of all tokens but the first, the 'first', 'all', or 'released', the ids above 2 as the
-    script has it. Under the protocol 'paper' that probe's epoch is the one that is best on the rows it is judged on.
+    Options: `scores`, 'all' or names joined by commas, at least one probe among them for the table of agreement (scores
+    that need more rows are left out); `examples`, maximum number of measured rows; `held_out`, rows on which the tuned
+    encoder is measured, 'validation' or 'test'; `probe_rate`, learning rate of the head as a probe, by default that of
+    Xie et al. 2022 (1e-3, on QQP 3e-4, on SST-2 3e-3); `states`, how a text's tokens become one vector: the 'mean' of
+    all but the first, the 'first', the mean of 'all', or 'released', the mean of ids above 2 as in the released script.
+    Under the protocol 'paper' the head's epoch is chosen on the rows that it is judged on.
     """
     for name in () if scores == "all" else scores.split(","):
         LAYER_SCORES[name.strip()]
-    at_least(2, "probing", examples=examples)
-    if held_out not in _ROWS:
-        raise OptionError(f"study probing: option held_out {held_out!r} must be one of {', '.join(_ROWS)}")
-    at_least(0, "probing", probe_rate=probe_rate)  # 0 is the paper's
+    check_at_least(2, "probing", examples=examples)
+    check_choice("probing", "held_out", held_out, _ROWS)
+    check_at_least(0, "probing", probe_rate=probe_rate)  # 0 for the paper's
     arms: Mapping[str, tuple[str, bool]] = {
         PRETRAINED: ("train", False),
         HELD_OUT: (held_out, False),
         TUNED: (held_out, True),
     }
     for encoder, task in ask.pairs():
-        # The highest of the paper's rates for full fine-tuning, which are for a width of 1,024.
+        # The highest rate of Xie et al. 2022 for full fine-tuning, which is for a width of 1,024.
         rate = ask.recipe.learning_rate or round(2e-5 * 1024 / encoder.width, 7)
-        # Options that came later are part of a trial where they differ from what trials did before.
+        # Newer options are part of a trial only if they differ from the behaviour of older trials.
         later = {
             name: value
             for name, value, before in (

@@ -1,22 +1,22 @@
-"""What the study of probing says in tables."""
+"""Tables of layer scores and probes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from math import inf
-from typing import cast
 
 from frostline.records.table import Cell, Table, table_of
 from frostline.scoring.scores import LAYER_SCORES
-from frostline.stats.intervals import correlate, holm, summarise, summarise_correlations
+from frostline.stats.intervals import correlate, summarise, summarise_correlations
 from frostline.studies import Ask, Measured
-from frostline.studies._tables import Curve, group_points, mean_curve, summary_columns
+from frostline.studies._comparisons import add_holm
+from frostline.studies._tables import Curve, best_layer, group_points, mean_curve, mean_of_known, summary_columns
 from frostline.studies.probing.figures import HELD_OUT, PRETRAINED, PROBES, TUNED
 from frostline.tasks.metrics import METRICS, TaskMetric
 
 
 def tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
-    """Curves, how they go together, and where the best layer lies."""
+    """Return the curves, their agreement, and the best layers."""
     done = [point for point in points if point.is_done]
     left_out = [
         f"{point['encoder']}, {point['task']}, {point['arm']}: {note}"
@@ -29,43 +29,40 @@ def tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
             "Layer scores and probes by layer",
             _curves(done, {task.name: METRICS[task.metrics[0]] for task in ask.tasks}),
             notes=[
-                "no interval where all seeds give the same: a task with few rows is measured on all of them; with "
-                "`rows` below their number every seed draws its own",
+                "no interval if all seeds measure the same rows, which they do unless `rows` is below their number",
                 *dict.fromkeys(left_out),
             ],
         ),
         table_of(
             "agreement",
-            "How scores go together with probes over layers",
+            "Agreement of scores with probes over layers",
             _agreements(done),
             notes=[
-                "correlations and regression over layers 1..L are those of the mean curves over seeds; "
-                "seeds_mean, seeds_low and seeds_high are the mean and t-interval of the seeds' own correlations, on "
-                "the z scale",
+                "correlations and regression over layers 1..L are computed from the mean curves over seeds; "
+                "seeds_mean, seeds_low and seeds_high are the mean and t-interval of each seed's correlation, on the z "
+                "scale",
                 "p_holm: corrected by Holm's method within an encoder, task and arm",
             ],
         ),
         table_of(
             "best",
-            "The best layer, and where it moves after fine-tuning",
+            "The best layer before and after fine-tuning",
             _moves(done),
             notes=[
-                "pretrained, held_out and tuned are the mean over seeds of each seed's own best layer",
-                "moved is from the pretrained encoder to the tuned one, both on the held-out rows, paired by seed: "
-                "the number of rows shifts scores, so that curves on other rows do not compare",
-                "below_top is the share of seeds in which the pretrained encoder's best layer is not the last one",
+                "pretrained, held_out and tuned: mean over seeds of each seed's best layer",
+                "moved: difference between the tuned and the pretrained encoder, both on the held-out rows, paired by "
+                "seed; curves from different rows do not compare, because the number of rows shifts scores",
+                "below_top: share of seeds whose best layer of the pretrained encoder is not the last one",
             ],
         ),
     ]
 
 
 def curves_of(points: Sequence[Measured]) -> dict[str, list[Curve]]:
-    """For every score a curve per point that has it."""
-    found: dict[str, list[Curve]] = {}
-    for point in points:
-        for name, curve in point.result.values["curves"].items():
-            found.setdefault(name, []).append(curve)
-    return found
+    """Return the curves of every score, one for each point that has it."""
+    curves = [point.result.values["curves"] for point in points]
+    names = dict.fromkeys(name for of_point in curves for name in of_point)
+    return {name: [of_point[name] for of_point in curves if name in of_point] for name in names}
 
 
 def _curves(points: Sequence[Measured], metrics: Mapping[str, TaskMetric]) -> Iterator[dict[str, Cell]]:
@@ -76,15 +73,15 @@ def _curves(points: Sequence[Measured], metrics: Mapping[str, TaskMetric]) -> It
                 known = [value for value in at_layer if value is not None]
                 row: dict[str, Cell] = {"encoder": encoder, "task": task, "arm": arm, "score": name, "layer": layer}
                 if known:
-                    found = summary_columns(known, ends=ends)
-                    row |= {"seeds": len(known), "mean": found["mean"]}
-                    if found["deviation"]:  # seeds that measured the same rows say nothing of other rows
-                        row |= {"low": found["low"], "high": found["high"]}
+                    summary = summary_columns(known, ends=ends)
+                    row |= {"seeds": len(known), "mean": summary["mean"]}
+                    if summary["deviation"]:  # seeds that measured the same rows say nothing about other rows
+                        row |= {"low": summary["low"], "high": summary["high"]}
                 yield row
 
 
 def _ends(metric: TaskMetric) -> tuple[float, float]:
-    """The least and the most that a probe can give: the task's metric as it is, not in points."""
+    """Return the range of a probe's quality: that of the task's metric, not in points."""
     low, high = metric.ends
     return low / abs(metric.gain), high / abs(metric.gain)
 
@@ -105,14 +102,11 @@ def _agreements(points: Sequence[Measured]) -> Iterator[dict[str, Cell]]:
             }
             for name, probe in pairs
         ]
-        values = [cast("float | None", row.get("pearson_p")) for row in rows]
-        ranks = [cast("float | None", row.get("spearman_p")) for row in rows]
-        for row, corrected, of_ranks in zip(rows, holm(values), holm(ranks), strict=True):
-            yield row | {"pearson_p_holm": corrected, "spearman_p_holm": of_ranks}
+        yield from add_holm(add_holm(rows, (), column="pearson_p"), (), column="spearman_p")
 
 
 def agreement_over_layers(score: Curve, probe: Curve) -> dict[str, Cell]:
-    """Correlations over layers 1..L and the line through probe against score; None where they are undefined."""
+    """Return correlations over layers 1..L and the regression of probe on score, as far as they are defined."""
     import numpy as np
     from scipy.stats import linregress
 
@@ -136,50 +130,46 @@ def agreement_over_layers(score: Curve, probe: Curve) -> dict[str, Cell]:
 
 
 def _over_seeds(points: Sequence[Measured], name: str, probe: str) -> dict[str, Cell]:
-    """The t-interval of Pearson's correlation over seeds, on Fisher's z scale so that it stays between -1 and 1."""
+    """Return the t-interval of Pearson's correlation over seeds, on Fisher's z scale so that it stays in -1..1."""
     curves = [point.result.values["curves"] for point in points]
-    each = [correlate(one[name][1:], one[probe][1:])[0] for one in curves if name in one and probe in one]
-    found = summarise_correlations([value for value in each if value == value])
-    if found is None:
+    values = [correlate(of_seed[name][1:], of_seed[probe][1:])[0] for of_seed in curves
+              if name in of_seed and probe in of_seed]  # fmt: skip
+    summary = summarise_correlations([value for value in values if value == value])
+    if summary is None:
         return {}
-    return {"seeds": found.count, "seeds_mean": found.mean, "seeds_low": found.low, "seeds_high": found.high}
+    return {"seeds": summary.count, "seeds_mean": summary.mean, "seeds_low": summary.low, "seeds_high": summary.high}
 
 
 def _moves(points: Sequence[Measured]) -> Iterator[dict[str, Cell]]:
     for (encoder, task), group in group_points(points, ("encoder", "task")).items():
-        best = {arm: _best_layers(mine) for (arm,), mine in group_points(group, ("arm",)).items()}
+        best = {arm: _best_layers(of_arm) for (arm,), of_arm in group_points(group, ("arm",)).items()}
         for name in dict.fromkeys(name for of_arm in best.values() for name in of_arm):
-            before, after = best.get(HELD_OUT, {}).get(name, {}), best.get(TUNED, {}).get(name, {})
-            row: dict[str, Cell] = {"encoder": encoder, "task": task, "score": name}
-            row["layers"] = top = len(next(iter(curves_of(group)[name]))) - 1
-            for column, by_seed in (
-                ("pretrained", best.get(PRETRAINED, {}).get(name, {})),
-                ("held_out", before),
-                ("tuned", after),
-            ):
-                row[column] = sum(by_seed.values()) / len(by_seed) if by_seed else None
-            first = best.get(PRETRAINED, {}).get(name, {})
-            row["below_top"] = sum(layer < top for layer in first.values()) / len(first) if first else None
+            pretrained, before, after = (best.get(arm, {}).get(name, {}) for arm in (PRETRAINED, HELD_OUT, TUNED))
+            top = len(curves_of(group)[name][0]) - 1
+            row: dict[str, Cell] = {
+                "encoder": encoder,
+                "task": task,
+                "score": name,
+                "layers": top,
+                "pretrained": mean_of_known(list(pretrained.values())),
+                "held_out": mean_of_known(list(before.values())),
+                "tuned": mean_of_known(list(after.values())),
+                "below_top": mean_of_known([layer < top for layer in pretrained.values()]),
+            }
             moves = [after[seed] - before[seed] for seed in after if seed in before]
             if moves:
-                found = summarise(moves)
-                row |= {"seeds": found.count, "moved": found.mean, "moved_low": found.low, "moved_high": found.high}
+                summary = summarise(moves)
+                row |= {"seeds": summary.count, "moved": summary.mean}
+                row |= {"moved_low": summary.low, "moved_high": summary.high}
             yield row
 
 
 def _best_layers(points: Sequence[Measured]) -> dict[str, dict[int, int]]:
-    """By score and seed the best layer, where there is one."""
-    found: dict[str, dict[int, int]] = {}
+    """Return the best layer by score and seed, where it is defined."""
+    best: dict[str, dict[int, int]] = {}
     for point in points:
         for name, curve in point.result.values["curves"].items():
             layer = best_layer(curve, better=LAYER_SCORES[name].better)
             if layer is not None:
-                found.setdefault(name, {})[int(point["seed"])] = layer
-    return found
-
-
-def best_layer(curve: Curve, *, better: str) -> int | None:
-    """The best of layers 1..L, the lowest of equal ones; None where none is defined."""
-    sign = 1 if better == "low" else -1
-    known = [(sign * value, layer) for layer, value in enumerate(curve) if layer and value is not None]
-    return min(known)[1] if known else None
+                best.setdefault(name, {})[int(point["seed"])] = layer
+    return best

@@ -1,4 +1,4 @@
-"""Figures of Fisher's ranking of layers: over epochs, against the first one, and by rows."""
+"""Figures of the Fisher ranking of layers: over epochs, against the first one, and by rows."""
 
 from __future__ import annotations
 
@@ -8,60 +8,51 @@ from typing import Any
 from frostline.charts import Figure, Results, Row, group_rows, name_case
 from frostline.charts.draw import bars, heatmap, side_by_side, trajectories
 from frostline.charts.theme import GREY, ORANGE, RED
+from frostline.charts.words import format_range
 from frostline.records.layer_ranges import format_ranges
 
 _TAUS = (-1.0, 1.0)
-_TAU = "Kendall's tau: 1 for the same order, 0 for orders that have nothing to do with each other, -1 for the reverse"
+_TAU = "Kendall's tau: 1 for the same order, 0 for unrelated orders, -1 for the reverse order"
 _SHARES = {"share_head": ("head", RED), "share_rows": ("rows", ORANGE), "share_rest": ("both together", GREY)}
 
 
 def figures(results: Results) -> list[Figure]:
-    """All figures of the study."""
+    """Return all figures of the study."""
     ranks = _with_panels([row for row in results.rows("ranks") if row.get("rank") is not None])
     stability, rows = results.rows("stability"), results.rows("rows")
     return [_over_epochs(ranks, stability), _deviations(ranks), _agreement(stability), _by_rows(rows), _causes(rows)]
 
 
 def _with_panels(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    panels = {key: name_case(group[0], rows, "encoder", "task") for key, group in group_rows(rows, "encoder", "task")}
-    return [{"panel": panels[row["encoder"], row["task"]], **row} for row in rows]
+    return [{"panel": name_case(row, rows, "encoder", "task"), **row} for row in rows]
 
 
 def _over_epochs(ranks: Sequence[Row], stability: Sequence[Row]) -> Figure:
     return Figure(
         name="ranks",
-        title=_kept(stability) or "Fisher's rank of every layer during fine-tuning",
+        title=_title_of_ranks(stability) or "The Fisher rank of every layer during fine-tuning",
         alt="Lines of the rank of every layer over epochs of fine-tuning, rank 1 at the top",
         spec=trajectories(ranks, "epoch", "rank", "layer", x_title="epoch", rank_title="rank", panel="panel"),
         rows=tuple(ranks),
-        paper="paper 2, figures 2 and 3",
-        notes=("1 is the most Fisher information; numbers at the right end are layers",
-               "ranks are means over runs: runs that move in opposite directions cancel"),
+        paper="Lodha et al. 2023, figures 2 and 3",
+        notes=("rank 1 has the most Fisher information; numbers at the right end are layers",
+               "ranks are means over runs: opposite moves cancel"),
     )  # fmt: skip
 
 
-def _last(rows: Sequence[Row]) -> list[Row]:
-    """The row of the last epoch for every encoder and task."""
-    return [max(group, key=lambda row: row["epoch"]) for _, group in group_rows(rows, "encoder", "task")]
-
-
-def _kept(stability: Sequence[Row]) -> str:
-    """How much the ranking is that of the first epoch at the end."""
-    taus = [row["tau"] for row in _last(stability) if row.get("tau") is not None and row["epoch"]]
+def _title_of_ranks(stability: Sequence[Row]) -> str:
+    """Return how similar the ranking at the last epoch is to that at the first."""
+    last = [max(group, key=lambda row: row["epoch"]) for _, group in group_rows(stability, "encoder", "task")]
+    taus = [row["tau"] for row in last if row.get("tau") is not None and row["epoch"]]
     if not taus:
         return ""
     if min(taus) >= 1:
         return "The ranking of layers stays the same during fine-tuning"
-    return f"The ranking at the end agrees with that at the start with a Kendall's tau of {_range(taus)}"
-
-
-def _range(values: Sequence[float]) -> str:
-    ends = dict.fromkeys(f"{value:.2f}" for value in (min(values), max(values)))
-    return " to ".join(ends)
+    return f"The rankings at the end and at the start have a Kendall's tau of {format_range(taus, digits=2)}"
 
 
 def _with_whiskers(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """The rows that have a tau, with its interval as far as a correlation can go."""
+    """Return the rows that have a tau, with its interval clipped to -1..1."""
     return [
         {**row, **{f"shown_{end}": None if row[f"tau_{end}"] is None else max(-1.0, min(1.0, row[f"tau_{end}"]))
                    for end in ("low", "high")}}
@@ -72,22 +63,22 @@ def _with_whiskers(rows: Sequence[Row]) -> list[dict[str, Any]]:
 def _deviations(ranks: Sequence[Row]) -> Figure:
     drawn = [row for row in ranks if row["changed"] is not None]
     most = max(drawn, key=lambda row: row["changed"], default=None)
-    said = "No layer leaves the rank that it has at the first epoch"
+    title = "No layer leaves the rank that it has at the first epoch"
     if most and most["changed"]:
         where = f", {most['panel']}" if most["panel"] else ""
-        place = [most[key] for key in ("changed", "epoch", "panel")]
-        equals = sorted(row["layer"] for row in drawn if [row[key] for key in ("changed", "epoch", "panel")] == place)
+        equals = sorted(row["layer"] for row in drawn
+                        if all(row[key] == most[key] for key in ("changed", "epoch", "panel")))  # fmt: skip
         which = f"Layer {equals[0]} moves" if len(equals) == 1 else f"Layers {format_ranges(equals)} move"
-        said = f"{which} the most: {most['changed']:.1f} ranks by epoch {most['epoch']}{where}"
+        title = f"{which} the most: {most['changed']:.1f} ranks by epoch {most['epoch']}{where}"
     return Figure(
         name="deviations",
-        title=said,
-        alt="Squares for every layer and epoch, coloured by the ranks between it and the layer's rank at the start",
+        title=title,
+        alt="Squares for every layer and epoch, coloured by the distance from the layer's rank at the start",
         spec=heatmap(drawn, "epoch", "layer", "changed", x_title="epoch", y_title="layer", value_title="ranks moved",
                      panel="panel", domain=(0, max(1.0, most["changed"] if most else 1.0)), columns=4),
         rows=tuple(drawn),
-        paper="paper 2, figures 4 and 5",
-        notes=("mean over runs of the absolute difference to the rank at the first epoch",),
+        paper="Lodha et al. 2023, figures 4 and 5",
+        notes=("mean over runs of the absolute difference from the rank at the first epoch",),
     )  # fmt: skip
 
 
@@ -95,20 +86,20 @@ def _agreement(stability: Sequence[Row]) -> Figure:
     drawn = _with_whiskers(stability)
     return Figure(
         name="stability",
-        title=_least_alike(drawn),
+        title=_title_of_stability(drawn),
         alt="Points of Kendall's rank correlation with the first epoch over epochs, with 95% intervals over runs",
         spec=side_by_side(drawn, "epoch", "tau", x_title="epoch", y_title="Kendall's tau with the first epoch",
-                          colour="task", interval=("shown_low", "shown_high"), panel="encoder", domain=_TAUS),
+                   colour="task", interval=("shown_low", "shown_high"), panel="encoder", domain=_TAUS),
         rows=tuple(drawn),
-        notes=(_TAU, "whiskers: 95% intervals over runs, as far as tau can go"),
+        notes=(_TAU, "whiskers: 95% intervals over runs"),
     )  # fmt: skip
 
 
-def _least_alike(rows: Sequence[Row]) -> str:
-    """When the ranking is least that of the first epoch, which is always like itself."""
+def _title_of_stability(rows: Sequence[Row]) -> str:
+    """Return when the ranking is least like that of the first epoch."""
     later = [row for row in rows if row["epoch"]]
     if not later:
-        return "Agreement of rankings with the first"
+        return "Agreement of rankings with the first one"
     least = min(later, key=lambda row: row["tau"])
     if least["tau"] >= 1:
         return "Every ranking is the same as the first"
@@ -121,23 +112,23 @@ def _by_rows(rows: Sequence[Row]) -> Figure:
     drawn = _with_whiskers(rows)
     fewest = min((row["rows"] for row in drawn), default=0)
     taus = [row["tau"] for row in drawn if row["rows"] == fewest]
-    title = f"The ranking by {fewest} rows agrees with that by the most rows"
-    if taus:
-        title += " in every place" if min(taus) >= 1 else f" with a Kendall's tau of {_range(taus)}"
+    agreement = (
+        "are the same" if not taus or min(taus) >= 1 else f"have a Kendall's tau of {format_range(taus, digits=2)}"
+    )
     return Figure(
         name="rows",
-        title=title,
-        alt="Points of Kendall's rank correlation with the ranking by the most rows over the number of rows, with 95% "
-        "intervals over heads",
+        title=f"The rankings with {fewest} rows and with the most rows {agreement}",
+        alt="Points of Kendall's rank correlation with the ranking from the most rows over the number of rows, with "
+        "95% intervals over heads",
         spec=side_by_side(drawn, "rows", "tau", x_title="rows", y_title="Kendall's tau with the most rows",
-                          colour="task", interval=("shown_low", "shown_high"), panel="encoder", domain=_TAUS),
+                   colour="task", interval=("shown_low", "shown_high"), panel="encoder", domain=_TAUS),
         rows=tuple(drawn),
-        notes=("before training, with the same head", _TAU, "whiskers: 95% intervals over heads, as far as tau can go"),
+        notes=("before training, with the same head", _TAU, "whiskers: 95% intervals over heads"),
     )  # fmt: skip
 
 
 def _causes(rows: Sequence[Row]) -> Figure:
-    """What the variance of ranks before training is due to."""
+    """Return the sources of the variance of ranks before training."""
     drawn = [
         {"panel": row["panel"], "encoder": row["encoder"], "task": row["task"], "rows": f"{row['rows']} rows",
          "cause": cause, "share": row[column]}
@@ -152,5 +143,5 @@ def _causes(rows: Sequence[Row]) -> Figure:
         spec=bars(drawn, "rows", "share", x_title="", y_title="share of the variance of ranks", colour="cause",
                   colours=dict(_SHARES.values()), panel="panel"),
         rows=tuple(drawn),
-        notes=("where neither mattered, the head's share would be (heads - 1) / (heads x draws - 1) on average",),
+        notes=("if neither mattered, the head's share would be (heads - 1) / (heads x draws - 1) on average",),
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Tables of Fisher's ranking of layers: from scores to ranks, and how far they agree."""
+"""Tables of the Fisher ranking of layers: from scores to ranks, and their agreement."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from frostline.records.table import Cell, Table, table_of
 from frostline.stats.intervals import summarise
-from frostline.studies._tables import group_points, mean_columns
+from frostline.studies._tables import group_done, group_points, mean_columns, mean_of_known
 
 if TYPE_CHECKING:
     from frostline.studies import Ask, Measured
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 Numbers = np.ndarray[Any, np.dtype[np.float64]]
 
 TUNING, ROWS = "full", "at the start"
-_TOP = 3  # layers whose overlap is counted
+_TOP = 3  # number of highest layers whose overlap is counted
 
 
 # From scores to ranks ------------------------------------------------------------------------------------------------
 
 
 def ranks_of(scores: Sequence[float]) -> Numbers:
-    """The rank of each layer, 1 for the highest score; equal ones share the mean of their ranks."""
+    """Return the rank of each layer, 1 for the highest score; equal scores share their mean rank."""
     from scipy.stats import rankdata
 
     return np.asarray(rankdata([-score for score in scores]), dtype=np.float64)
 
 
 def concordance(ranks: Numbers) -> float | None:
-    """Kendall's W of several rankings, (rankings, layers): 1 where all are the same; None for a single one."""
+    """Return Kendall's W of rankings (rankings, layers): 1 if all are the same; None for a single one."""
     judges, layers = ranks.shape
     if judges < 2 or layers < 2:
         return None
@@ -41,7 +41,7 @@ def concordance(ranks: Numbers) -> float | None:
 
 
 def rank_correlation(one: Numbers, other: Numbers) -> float | None:
-    """Kendall's tau of two rankings; None where it is undefined."""
+    """Return Kendall's tau of two rankings; None if undefined."""
     from scipy.stats import kendalltau
 
     if len(one) < 2 or np.ptp(one) == 0 or np.ptp(other) == 0:
@@ -50,14 +50,14 @@ def rank_correlation(one: Numbers, other: Numbers) -> float | None:
 
 
 def top_overlap(one: Numbers, other: Numbers) -> float:
-    """The share of the three highest layers that two rankings have in common."""
+    """Return the share of the three highest layers that two rankings have in common."""
     top = min(_TOP, len(one))
     both = set(np.argsort(one, kind="stable")[:top]) & set(np.argsort(other, kind="stable")[:top])
     return len(both) / top
 
 
 def variance_shares(ranks: Numbers) -> dict[str, float | None]:
-    """How the variance of ranks divides, (heads, draws, layers), added up over layers: head, rows, and the rest."""
+    """Return the shares of the variance of ranks (heads, draws, layers), summed over layers: head, rows, rest."""
     deviations = ranks - ranks.mean((0, 1))
     whole = float(np.square(deviations).sum())
     if whole == 0:
@@ -72,62 +72,49 @@ def variance_shares(ranks: Numbers) -> dict[str, float | None]:
 
 
 def tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
-    """Ranks and how stable they are during fine-tuning, with other rows and heads, and between tasks."""
-    done = [point for point in points if point.is_done]
-    runs = group_points([point for point in done if point["arm"] == TUNING], ("encoder", "task"))
-    starts = group_points(_starts_of(done), ("encoder", "task"))
+    """Return ranks and their stability during fine-tuning, with other rows and heads, and between tasks."""
+    runs = group_done([point for point in points if point["arm"] == TUNING], ("encoder", "task"))
+    at_start = [point for point in points if point["arm"] == ROWS]
     found = [
         table_of(
             "ranks",
-            "Fisher's rank of every layer at epochs of full fine-tuning, 1 the highest",
+            "The Fisher rank of every layer during full fine-tuning, 1 the highest",
             (row for key, group in runs.items() for row in _by_layer(key, group)),
-            notes=["changed is the mean over runs of the absolute difference to the rank at the first epoch given"],
+            notes=["changed: mean over runs of the absolute difference from the rank at the first epoch"],
         ),
         table_of(
             "stability",
-            "How far the ranking at an epoch is that of the first one",
+            "Agreement of the ranking at an epoch with the first one",
             (row for key, group in runs.items() for row in _by_epoch(key, group)),
             notes=[
-                "means over runs with 95% t-intervals; tau is Kendall's rank correlation with the first epoch given, "
-                f"top_overlap the share of the {_TOP} highest layers that are the same",
-                "w is Kendall's coefficient of concordance of all epochs up to this one",
+                "means over runs with 95% t-intervals; tau: Kendall's rank correlation with the first epoch; "
+                f"top_overlap: share of the {_TOP} highest layers that are the same",
+                "w: Kendall's coefficient of concordance of all epochs up to this one",
             ],
         ),
         table_of(
             "rows",
-            "How far the ranking at the start depends on rows and head",
-            (row for key, group in starts.items() for row in _by_rows(key, group)),
+            "Dependence of the ranking before training on rows and head",
+            (row for key, group in group_done(at_start, ("encoder", "task")).items() for row in _by_rows(key, group)),
             notes=[
-                "tau is Kendall's rank correlation with the ranking by the mean score over draws of the most rows, "
-                "with the same head; its interval is over heads, each the mean of its draws. That mean holds each draw "
-                "of the most rows itself, and smaller draws are part of a larger one: of few draws tau is rather high",
-                "shares are of the variance of ranks over heads and draws; where neither mattered, the head's share "
+                "tau: Kendall's rank correlation with the ranking by the mean score over draws of the most rows, with "
+                "the same head; its interval is over heads, each the mean of its draws. That mean score includes each "
+                "draw of the most rows, and smaller draws are part of larger ones, so tau is too high with few draws",
+                "share_: shares of the variance of ranks over heads and draws; if neither mattered, the head's share "
                 "would be (heads - 1) / (heads x draws - 1) on average",
             ],
         ),
     ]
-    between = [
-        row for key, group in group_points(_starts_of(done), ("encoder",)).items() for row in _between(key[0], group)
-    ]
-    if between:
-        found.append(
-            table_of(
-                "between",
-                "Whether the ranking at the start tells one task from another",
-                between,
-                notes=[
-                    "tau_between: Kendall's rank correlation of a draw of one task and a draw of the other, mean over "
-                    "all; tau_within: of two draws of the same task, mean of both tasks; with the same head, intervals "
-                    "over heads"
-                ],
-            )
-        )
+    note = (
+        "tau_between: Kendall's rank correlation of a draw of one task with a draw of the other, mean over all; "
+        "tau_within: of two draws of the same task, mean of both tasks; with the same head, intervals over heads"
+    )
+    encoders = group_done(at_start, ("encoder",))
+    rows = [row for (encoder,), group in encoders.items() for row in _between_tasks(encoder, group)]
+    if rows:
+        found.append(table_of("between", "Similarity of rankings before training, between and within tasks", rows,
+                              notes=[note]))  # fmt: skip
     return found
-
-
-def _starts_of(points: Sequence[Measured]) -> list[Measured]:
-    """The rankings before any training."""
-    return [point for point in points if point["arm"] == ROWS]
 
 
 def _by_epoch_ranks(point: Measured) -> dict[int, Numbers]:
@@ -138,19 +125,19 @@ def _by_epoch_ranks(point: Measured) -> dict[int, Numbers]:
 def _by_layer(key: tuple[str, str], points: Sequence[Measured]) -> Iterator[dict[str, Cell]]:
     runs = [_by_epoch_ranks(point) for point in points]
     for epoch in sorted({epoch for run in runs for epoch in run}):
-        mine = [run for run in runs if epoch in run]
-        for layer in range(1, len(mine[0][epoch]) + 1):
-            found = summarise([float(run[epoch][layer - 1]) for run in mine])
-            changed = [abs(float(run[epoch][layer - 1] - run[min(run)][layer - 1])) for run in mine]
+        ranked = [run for run in runs if epoch in run]
+        for layer in range(1, len(ranked[0][epoch]) + 1):
+            summary = summarise([float(run[epoch][layer - 1]) for run in ranked])
+            changed = [abs(float(run[epoch][layer - 1] - run[min(run)][layer - 1])) for run in ranked]
             yield {
                 "encoder": key[0],
                 "task": key[1],
                 "epoch": epoch,
                 "layer": layer,
-                "seeds": found.count,
-                "rank": found.mean,
-                "low": found.low,
-                "high": found.high,
+                "seeds": summary.count,
+                "rank": summary.mean,
+                "low": summary.low,
+                "high": summary.high,
                 "changed": summarise(changed).mean,
             }
 
@@ -158,18 +145,18 @@ def _by_layer(key: tuple[str, str], points: Sequence[Measured]) -> Iterator[dict
 def _by_epoch(key: tuple[str, str], points: Sequence[Measured]) -> Iterator[dict[str, Cell]]:
     runs = [_by_epoch_ranks(point) for point in points]
     for epoch in sorted({epoch for run in runs for epoch in run}):
-        mine = [(run[epoch], run[min(run)], run) for run in runs if epoch in run]
-        changes = [np.abs(now - first) for now, first, _ in mine]
+        ranked = [(run[epoch], run[min(run)], run) for run in runs if epoch in run]
+        changes = [np.abs(now - first) for now, first, _ in ranked]
         yield {
             "encoder": key[0],
             "task": key[1],
             "epoch": epoch,
-            "seeds": len(mine),
+            "seeds": len(ranked),
             **mean_columns("changed", [float(change.mean()) for change in changes], least=0),
             "most_changed": max(float(change.max()) for change in changes),
-            **mean_columns("tau", [rank_correlation(now, first) for now, first, _ in mine], least=-1, most=1),
-            **mean_columns("top_overlap", [top_overlap(now, first) for now, first, _ in mine], least=0, most=1),
-            **mean_columns("w", [concordance(_up_to(run, epoch)) for _, _, run in mine], least=0, most=1),
+            **mean_columns("tau", [rank_correlation(now, first) for now, first, _ in ranked], least=-1, most=1),
+            **mean_columns("top_overlap", [top_overlap(now, first) for now, first, _ in ranked], least=0, most=1),
+            **mean_columns("w", [concordance(_up_to(run, epoch)) for _, _, run in ranked], least=0, most=1),
         }
 
 
@@ -179,24 +166,23 @@ def _up_to(run: Mapping[int, Numbers], last: int) -> Numbers:
 
 def _by_rows(key: tuple[str, str], points: Sequence[Measured]) -> Iterator[dict[str, Cell]]:
     by_size = {size: group for (size,), group in group_points(points, ("rows",)).items()}
-    best: dict[int, Numbers] = {}
-    for (head,), group in group_points(by_size[max(by_size)], ("head",)).items():
-        best[head] = ranks_of(np.mean([point.result.values["scores"] for point in group], axis=0).tolist())
+    best = {head: ranks_of(np.mean([point.result.values["scores"] for point in group], axis=0).tolist())
+            for (head,), group in group_points(by_size[max(by_size)], ("head",)).items()}  # fmt: skip
     for size, group in sorted(by_size.items()):
-        heads = {head: mine for (head,), mine in group_points(group, ("head",)).items() if head in best}
-        ranks = {head: [ranks_of(point.result.values["scores"]) for point in mine] for head, mine in heads.items()}
-        taus = [_mean([rank_correlation(one, best[head]) for one in ranks[head]]) for head in ranks]
-        tops = [_mean([top_overlap(one, best[head]) for one in ranks[head]]) for head in ranks]
-        row: dict[str, Cell] = {"encoder": key[0], "task": key[1], "rows": size, "heads": len(ranks)}
-        row |= {"draws": min(map(len, ranks.values()), default=0)}
+        ranks = {head: [ranks_of(point.result.values["scores"]) for point in draws]
+                 for (head,), draws in group_points(group, ("head",)).items() if head in best}  # fmt: skip
+        taus = [mean_of_known([rank_correlation(draw, best[head]) for draw in ranks[head]]) for head in ranks]
+        tops = [mean_of_known([top_overlap(draw, best[head]) for draw in ranks[head]]) for head in ranks]
+        row: dict[str, Cell] = {"encoder": key[0], "task": key[1], "rows": size, "heads": len(ranks),
+                                "draws": min(map(len, ranks.values()), default=0)}  # fmt: skip
         row |= mean_columns("tau", taus, least=-1, most=1) | mean_columns("top_overlap", tops, least=0, most=1)
-        if len({len(mine) for mine in ranks.values()}) == 1:  # a trial that failed leaves nothing to divide evenly
+        if len(set(map(len, ranks.values()))) == 1:  # after a failed trial, variance cannot be divided evenly
             row |= variance_shares(np.array(list(ranks.values())))
         yield row
 
 
-def _between(encoder: str, points: Sequence[Measured]) -> Iterator[dict[str, Cell]]:
-    """Two tasks at a time, for every number of rows that both have."""
+def _between_tasks(encoder: str, points: Sequence[Measured]) -> Iterator[dict[str, Cell]]:
+    """Yield a row for every pair of tasks and every number of rows that both have."""
     ranks: dict[tuple[str, int, int], list[Numbers]] = {}
     for point in points:
         key = (point["task"], point["rows"], point["head"])
@@ -206,10 +192,9 @@ def _between(encoder: str, points: Sequence[Measured]) -> Iterator[dict[str, Cel
             heads = [head for task, rows, head in ranks if (task, rows) == (one, size) and (other, size, head) in ranks]
             if not heads:
                 continue
-            mine, theirs = ([ranks[task, size, head] for head in heads] for task in (one, other))
-            across = [_mean([rank_correlation(a, b) for a in first for b in second])
-                      for first, second in zip(mine, theirs, strict=True)]  # fmt: skip
-            within = [_mean([_within(first), _within(second)]) for first, second in zip(mine, theirs, strict=True)]
+            draws = [(ranks[one, size, head], ranks[other, size, head]) for head in heads]
+            across = [mean_of_known([rank_correlation(a, b) for a in first for b in second]) for first, second in draws]
+            within = [mean_of_known([_mean_tau(first), _mean_tau(second)]) for first, second in draws]
             more = [None if a is None or b is None else a - b for a, b in zip(within, across, strict=True)]
             yield {
                 "encoder": encoder, "task": one, "other": other, "rows": size, "heads": len(heads),
@@ -219,11 +204,6 @@ def _between(encoder: str, points: Sequence[Measured]) -> Iterator[dict[str, Cel
             }  # fmt: skip
 
 
-def _within(ranks: Sequence[Numbers]) -> float | None:
-    """How alike draws of one task are; None of a single draw."""
-    return _mean([rank_correlation(a, b) for a, b in combinations(ranks, 2)])
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
+def _mean_tau(ranks: Sequence[Numbers]) -> float | None:
+    """Return the mean rank correlation of two draws of one task; None for a single draw."""
+    return mean_of_known([rank_correlation(a, b) for a, b in combinations(ranks, 2)])

@@ -1,4 +1,4 @@
-"""How alike layers are before and after tuning, paper 4."""
+"""Similarity of layers before and after tuning, as in Phang et al. 2021."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from frostline.states.cka import cka_matrix
 from frostline.states.pooled import pooled_states
 from frostline.stats.intervals import correlate, paired_p
 from frostline.studies import Ask, Measured, Point, study
-from frostline.studies._comparisons import correct_known
-from frostline.studies._limits import at_least
+from frostline.studies._comparisons import add_holm
+from frostline.studies._options import check_at_least
 from frostline.studies._phang import PHANG_RECIPE, PHANG_TASKS
-from frostline.studies._tables import group_points, is_informative, judged_split, quality_in_points, summary_columns
+from frostline.studies._tables import group_done, is_informative, judged_split, quality_in_points, summary_columns
 from frostline.studies.similarity.figures import figures
 from frostline.tasks import Split, Task, sample
 from frostline.tasks.metrics import METRICS
@@ -33,17 +33,17 @@ from frostline.trials.context import Context, TrialKind
 from frostline.trials.results import result_of
 from frostline.trials.run_trial import tune_for
 
-_FEWEST = 4  # texts that the unbiased form of CKA is defined for
-_RESTART = 1_000  # added to a seed for the second of two restarts: no study has so many seeds
+_FEWEST = 4  # texts; the unbiased form of CKA is undefined for fewer
+_RESTART = 1_000  # added to a seed for the second of two restarts; no study has that many seeds
 
 _QUALITY, _MOVED = "quality of the tuned model", "block contrast, tuned minus pretrained"
 _CKAS = ("tuned top layer, most similar pretrained layer", "top layers of two restarts")
 
-Matrix = list[list[float | None]]  # rows and columns are layers 1..L; None where it is undefined
+Matrix = list[list[float | None]]  # rows and columns are layers 1..L; None where undefined
 
 
 def _similarity(context: Context, spec: TrialSpec) -> TrialResult:
-    """Tune twice, then compare all layers of both and of the pretrained encoder."""
+    """Tune twice, then compare all layers of both models and of the pretrained encoder."""
     tuned = tune_for(context, spec)
     again = replace(spec, recipe=replace(spec.recipe, seed=spec.recipe.seed + _RESTART))
     original = _states(context.encoder(spec.encoder.revision), spec, tuned.task)
@@ -56,14 +56,14 @@ def _similarity(context: Context, spec: TrialSpec) -> TrialResult:
         "FT[1]-FT[2]": (first, second),
     }
     unbiased = not spec.options["biased"]
-    found = {name: _plain(cka_matrix(one, other, unbiased=unbiased)) for name, (one, other) in pairs.items()}
-    return _recorded(tuned, found)
+    return _record(tuned, {name: _to_lists(cka_matrix(one, other, unbiased=unbiased))
+                           for name, (one, other) in pairs.items()})  # fmt: skip
 
 
 def _across(context: Context, spec: TrialSpec) -> TrialResult:
     """Tune two encoders, then compare the layers of one with those of the other."""
     other = context.encoder(spec.options["other"])
-    theirs = replace(
+    other_spec = replace(
         spec,
         encoder=other.ref,
         plan=Plan.full(other.depth),
@@ -71,76 +71,73 @@ def _across(context: Context, spec: TrialSpec) -> TrialResult:
     )
     tuned = tune_for(context, spec)
     one = _states(as_tuned(tuned.tunable), spec, tuned.task)
-    two = _states(as_tuned(tune_for(context, theirs, test=False).tunable), spec, tuned.task)
+    two = _states(as_tuned(tune_for(context, other_spec, test=False).tunable), spec, tuned.task)
     originals = [_states(encoder, spec, tuned.task) for encoder in (context.encoder(spec.encoder.revision), other)]
     unbiased = not spec.options["biased"]
     matrix = cka_matrix(one, two, unbiased=unbiased)
     order = order_of_matches(matrix)
     chance = orders_by_chance(one, two, draws=spec.options["permutations"], unbiased=unbiased, seed=spec.recipe.seed)
-    found = {
-        "FT-FT": _plain(matrix),
-        "ORIG-ORIG": _plain(cka_matrix(*originals, unbiased=unbiased)),
+    values = {
+        "FT-FT": _to_lists(matrix),
+        "ORIG-ORIG": _to_lists(cka_matrix(*originals, unbiased=unbiased)),
         "order": order,
         "p": (1 + sum(drawn >= order for drawn in chance)) / (1 + len(chance)),
     }
-    return _recorded(tuned, found)
+    return _record(tuned, values)
 
 
-def _recorded(tuned: Tuned, values: Mapping[str, Any]) -> TrialResult:
-    split, _ = judged_split(tuned.task)
-    found = result_of(tuned)
-    return replace(found, predictions={split: found.predictions[split]}, values=values)
+def _record(tuned: Tuned, values: Mapping[str, Any]) -> TrialResult:
+    result, (split, _) = result_of(tuned), judged_split(tuned.task)
+    return replace(result, predictions={split: result.predictions[split]}, values=values)
 
 
 def _states(encoder: Encoder, spec: TrialSpec, task: Task) -> Tensor:
-    """(layers 1..L, texts, width): first tokens of held-out rows. State 0 is the same for all of them."""
+    """Return (layers 1..L, texts, width): first tokens of held-out rows. State 0 is the same for all of them."""
     tokens, _ = tokenize_split(encoder, held_out(task, spec.options["texts"]), max_length=spec.recipe.max_length)
     return pooled_states(encoder, tokens, poolings=("first",))["first"][1:]
 
 
 def held_out(task: Task, count: int) -> Split:
-    """Rows of so many texts of those that are reported on, the same for every seed and encoder.
+    """Return reported rows with at most this number of texts, the same for every seed and encoder.
 
-    A question with its choices is as many texts as it has choices; the matrices of all texts by all texts grow with the
-    square of their number.
+    Each choice of a question is a text of its own; memory grows with the square of the number of texts.
     """
     rows = judged_split(task)[1]
     choices = 1 if rows.choices is None else max(map(len, rows.choices))
     return sample(rows, max(1, count // choices))
 
 
-def _plain(matrix: Tensor) -> Matrix:
+def _to_lists(matrix: Tensor) -> Matrix:
     return [[None if value != value else value for value in row] for row in matrix.tolist()]
 
 
 def order_of_matches(matrix: Tensor) -> float:
-    """Spearman's correlation of each layer with the one that is most like it; 0 where all have the same match."""
-    defined = matrix[~matrix.isnan().any(1)]
-    places = [float(place) for place in defined.argmax(1).tolist()]
-    found, _ = correlate(list(range(len(places))), places, ranks=True)
-    return 0.0 if np.isnan(found) else found
+    """Return Spearman's correlation of layers with their most similar layers; 0 if all have the same match."""
+    matches = matrix[~matrix.isnan().any(1)].argmax(1).double().tolist()
+    order, _ = correlate(list(range(len(matches))), matches, ranks=True)
+    return 0.0 if np.isnan(order) else order
 
 
 def orders_by_chance(one: Tensor, two: Tensor, *, draws: int, unbiased: bool, seed: int) -> list[float]:
-    """The order of matches when the texts of one side are shuffled, so that nothing corresponds.
+    """Return the order of matches when the texts of one side are shuffled, so that nothing corresponds.
 
-    Centring commutes with shuffling: the texts-by-texts matrices are made once, and each draw only moves their rows.
+    Centring commutes with shuffling: the Gram matrices are computed once, and each draw only permutes their rows.
     """
     grams, others = _centred_grams(one, unbiased=unbiased), _centred_grams(two, unbiased=unbiased)
     lengths = others.flatten(1).norm(dim=1)
     source = np.random.default_rng(seed)
-    found = []
+    orders = []
     for _ in range(draws):
-        order = torch.as_tensor(source.permutation(grams.shape[1]))
-        moved = grams[:, order][:, :, order].flatten(1)
-        found.append(order_of_matches(moved @ others.flatten(1).T / lengths))
-    return found
+        shuffle = torch.as_tensor(source.permutation(grams.shape[1]))
+        shuffled = grams[:, shuffle][:, :, shuffle].flatten(1)
+        orders.append(order_of_matches(shuffled @ others.flatten(1).T / lengths))
+    return orders
 
 
 def _centred_grams(states: Tensor, *, unbiased: bool) -> Tensor:
-    """(layers, texts, texts): products of states whose inner products are HSIC up to a factor."""
-    near = states - states.mean(1, keepdim=True)
-    grams = near @ near.transpose(1, 2)
+    """Return Gram matrices (layers, texts, texts) whose inner products are HSIC up to a factor."""
+    centred = states - states.mean(1, keepdim=True)
+    grams = centred @ centred.transpose(1, 2)
     if not unbiased:
         return grams
     count = grams.shape[1]
@@ -153,86 +150,68 @@ def _centred_grams(states: Tensor, *, unbiased: bool) -> Tensor:
 
 
 def block_contrast(matrix: Sequence[Sequence[float | None]]) -> tuple[float, int] | None:
-    """How much more alike layers are within two blocks than between them, at the best split, and the lower block's top.
+    """Return the similarity within two blocks minus that between them at the best split, and the lower block's top.
 
-    Pairs of different layers count, once each; None where no split leaves a pair on both sides.
+    Each pair of different layers counts once; None if no split leaves pairs both within and between blocks.
     """
     depth = len(matrix)
     pairs = [(a, b, value) for a, b in combinations(range(depth), 2) if (value := matrix[a][b]) is not None]
-    found = []
+    contrasts = []
     for top in range(1, depth):
         within = [value for a, b, value in pairs if (a < top) == (b < top)]
         between = [value for a, b, value in pairs if (a < top) != (b < top)]
         if within and between:
-            found.append((sum(within) / len(within) - sum(between) / len(between), top))
-    return max(found, key=lambda one: one[0]) if found else None
+            contrasts.append((sum(within) / len(within) - sum(between) / len(between), top))
+    return max(contrasts, key=lambda contrast: contrast[0], default=None)
 
 
 def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
-    tasks = {task.name: task for task in ask.tasks}
     measures: list[dict[str, Cell]] = []
     across: list[dict[str, Cell]] = []
     matrices: list[dict[str, Cell]] = []
-    for (encoder, other, name), group in group_points(points, ("encoder", "other", "task")).items():
-        done = [point for point in group if point.is_done]
-        if not done:
-            continue
-        said: dict[str, Cell] = {"encoder": encoder, "task": name}
+    for (encoder, other, name), done in group_done(points, ("encoder", "other", "task")).items():
         if other:
-            said = {"encoder": encoder, "other": other, "task": name}
-            across.append(said | _across_record(done))
+            across.append({"encoder": encoder, "other": other, "task": name, **_across_record(done)})
         else:
-            informative = is_informative(tasks[name], done)
-            measures += [said | record | {"informative": informative} for record in _measures(tasks[name], done)]
-        matrices += [{"encoder": encoder, "other": other or encoder, "task": name, **one} for one in _cells(done)]
-    correct_known(measures, ("encoder",))
-    correct_known(across, (), column="largest_p")
+            informative = is_informative(ask.task(name), done)
+            measures += [{"encoder": encoder, "task": name, **record, "informative": informative}
+                         for record in _measures(ask.task(name), done)]  # fmt: skip
+        matrices += [{"encoder": encoder, "other": other or encoder, "task": name, **cell} for cell in _cells(done)]
     rows = {task.name: len(judged_split(task)[1]) for task in ask.tasks}
     notes = [
-        f"{name}: {count} held-out rows; similarity wants 400 or more" for name, count in rows.items() if count < 400
+        f"{name}: {count} held-out rows; similarity needs 400 or more" for name, count in rows.items() if count < 400
     ]
-    made = [
-        table_of(
-            "blocks",
-            "Blocks of similar layers before and after tuning",
-            measures,
-            notes=[
-                *notes,
-                "p: of no difference, paired over seeds; p_holm: corrected for the tasks of an encoder",
-            ],
-        ),
-        table_of(
-            "across",
-            "Whether layers of two tuned encoders correspond, early with early",
-            across,
-            notes=[
-                *notes,
-                "largest_p: of the seeds' permutation tests; largest_p_holm: corrected for tasks and pairs",
-            ],
-        ),
+    tables = [
+        table_of("blocks", "Blocks of similar layers before and after tuning", add_holm(measures, ("encoder",)), notes=[
+            *notes, "p: test of no difference, paired over seeds; p_holm: corrected for the tasks of an encoder",
+        ]),
+        table_of("across", "Correspondence of the layers of two tuned encoders, early with early",
+                 add_holm(across, (), column="largest_p"), notes=[
+            *notes, "largest_p: largest of the seeds' permutation tests; largest_p_holm: corrected for tasks and pairs",
+        ]),
         table_of("matrices", "CKA of every layer with every other, mean over seeds", matrices, notes=notes),
-    ]
-    return [table for table in made if table.rows]  # fmt: skip
+    ]  # fmt: skip
+    return [table for table in tables if table.rows]
 
 
 def _measures(task: Task, done: Sequence[Measured]) -> Iterator[dict[str, Cell]]:
-    """What a matrix says in a number, over seeds."""
-    found: dict[str, list[float]] = {}
+    """Yield the measures of the matrices over seeds."""
+    measures: dict[str, list[float]] = {}
     for point in done:
-        for name, value in _numbers(point.result.values).items():
+        for name, value in _measure(point.result.values).items():
             if value is not None:
-                found.setdefault(name, []).append(value)
-    found[_QUALITY] = [quality_in_points(point, task) for point in done]
+                measures.setdefault(name, []).append(value)
+    measures[_QUALITY] = [quality_in_points(point, task) for point in done]
     ends = METRICS[task.metrics[0]].ends
-    for name, values in found.items():
+    for name, values in measures.items():
         limits = ends if name == _QUALITY else (-1.0, 1.0) if name in _CKAS else (-inf, inf)
         row = {"measure": name, "seeds": len(values), **summary_columns(values, ends=limits)}
-        if len(set(values)) == 1:  # the pretrained encoder on the same rows: seeds say nothing of other rows
+        if len(set(values)) == 1:  # the pretrained encoder on the same rows: seeds say nothing about other rows
             row |= {"low": None, "high": None}
         yield row | {"p": paired_p(values, [0.0] * len(values)) if name == _MOVED else None}
 
 
-def _numbers(matrices: Mapping[str, Matrix]) -> dict[str, float | None]:
+def _measure(matrices: Mapping[str, Matrix]) -> dict[str, float | None]:
     before, after = block_contrast(matrices["ORIG-ORIG"]), block_contrast(matrices["FT-FT"])
     top = [value for value in matrices["FT-ORIG"][-1] if value is not None]
     return {
@@ -257,7 +236,7 @@ def _across_record(done: Sequence[Measured]) -> dict[str, Cell]:
 
 
 def _cells(done: Sequence[Measured]) -> Iterator[dict[str, Cell]]:
-    """Every matrix, a row for each of its cells; a cell that is undefined for some seed is undefined."""
+    """Yield a row for each cell of every matrix; a cell that is undefined for some seed is undefined."""
     for name, matrix in done[0].result.values.items():
         if not isinstance(matrix, list):
             continue
@@ -272,7 +251,7 @@ def _cells(done: Sequence[Measured]) -> Iterator[dict[str, Cell]]:
         TrialKind(name="similarity", run=_similarity, tunings=2),
         TrialKind(name="similarity-across", run=_across, tunings=2),
     ],
-    paper="4",
+    paper="Phang et al. 2021",
     tables=_tables,
     figures=figures,
     tasks=PHANG_TASKS,
@@ -284,32 +263,28 @@ def _cells(done: Sequence[Measured]) -> Iterator[dict[str, Cell]]:
 def similarity(
     ask: Ask, *, rate: float = 1e-5, biased: bool = False, texts: int = 1000, permutations: int = 199
 ) -> Iterator[Point]:
-    """Which layers of a tuned model are alike, and do they still resemble the pretrained ones?
+    """Which layers of a tuned model are similar, and do they still resemble the pretrained ones?
 
-    Linear CKA between all layers 1..L, on first-token states of held-out rows: of the pretrained encoder (ORIG), of the
-    fully tuned one (FT), and of two restarts, which differ in head, order, dropout and, where training rows are
-    limited, in the rows. With several encoders, the tuned layers of each two are compared as well.
+    Linear CKA between all layers 1..L is computed on first-token states of held-out rows: for the pretrained encoder
+    (ORIG), for the fully tuned one (FT), and for two restarts, which differ in head, order of rows, dropout and, if
+    training rows are limited, in the rows. With several encoders, the tuned layers of each pair are compared as well.
 
-    Options: `rate`, the learning rate for encoders of width 768, the paper's unless set; narrower ones get a higher one
-    in proportion, and a rate in the recipe goes before it; `biased`, the paper's form of CKA, which drifts to 1 when
-    texts are few; `texts`, held-out rows at most; `permutations`, shuffles of the texts that say which order of
-    matching layers two encoders have by chance.
+    Options: `rate`, learning rate for encoders of width 768, the paper's by default (narrower encoders get a
+    proportionally higher rate; a rate in the recipe takes precedence); `biased`, use the paper's form of CKA, which
+    drifts to 1 with few texts; `texts`, maximum number of held-out texts; `permutations`, number of shuffles for the
+    test of whether the layers of two encoders match in order.
     """
-    at_least(_FEWEST, "similarity", texts=texts)
-    at_least(1, "similarity", permutations=permutations)
+    check_at_least(_FEWEST, "similarity", texts=texts)
+    check_at_least(1, "similarity", permutations=permutations)
     options = {"biased": biased, "texts": texts}
     for encoder, task in ask.pairs():
         for seed in range(ask.seeds):
             yield ask.point(encoder, task, Plan.full(encoder.depth), arm="two restarts", seed=seed, kind="similarity",
                             options=options, labels={"other": ""},
                             learning_rate=ask.rate_for(encoder, rate))  # fmt: skip
-    # In an order of their own: the same trials whatever the order in which they are given.
+    # Sorted, so that the trials do not depend on the order of the encoders.
     for one, other in combinations(sorted(ask.encoders, key=lambda encoder: encoder.revision), 2):
-        more = {
-            "other": other.revision,
-            "other_rate": ask.rate_for(other, rate),
-            "permutations": permutations,
-        }
+        more = {"other": other.revision, "other_rate": ask.rate_for(other, rate), "permutations": permutations}
         for task in ask.tasks:
             for seed in range(ask.seeds):
                 yield ask.point(one, task, Plan.full(one.depth), arm=f"with {other.name}", seed=seed,

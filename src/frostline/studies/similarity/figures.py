@@ -1,4 +1,4 @@
-"""What is drawn of the similarity of layers."""
+"""Figures of the similarity of layers."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from frostline.records.layer_ranges import format_ranges
 _MATRICES = {"ORIG-ORIG": "pretrained, pretrained", "FT-ORIG": "tuned, pretrained", "FT-FT": "tuned, tuned",
              "FT[1]-FT[2]": "two restarts, both tuned"}  # fmt: skip
 _ALIKE = 0.9
-_CKA = "CKA: 1 where two layers say the same of the texts, up to rotation and scale; 0 where they share nothing"
-_ABOUT = "the first of two is on the vertical axis; the paper calls the pretrained encoder ORIG, the tuned one FT"
+_CKA = "CKA: 1 if two layers represent the texts alike, up to rotation and scale; 0 if they share nothing"
+_ABOUT = "the first of two models is on the vertical axis; the paper calls pretrained models ORIG and tuned ones FT"
 _LEVEL = 0.05
-_COLUMNS = 3  # of panels, where there are many
+_COLUMNS = 3  # panels in a row, if there are many
 
 
 def figures(results: Results) -> list[Figure]:
-    """Matrices of the first encoder and task, grids over all, pairs of encoders, and the contrast of blocks."""
+    """Return matrices of the first encoder and task, grids over all, pairs of encoders, and the contrast of blocks."""
     known = [row for row in results.rows("matrices") if row["cka"] is not None]
     own = [row for row in known if row["encoder"] == row["other"]]
     pairs = [row for row in known if row["encoder"] != row["other"]]
@@ -38,7 +38,7 @@ def figures(results: Results) -> list[Figure]:
 def _squares(
     rows: Sequence[Row], panel: str, *, x_title: str = "layer", y_title: str = "layer", columns: int = 2
 ) -> dict[str, Any]:
-    """The same colours in all figures, so that they can be compared."""
+    """Return matrices with the same colours in all figures, so that they can be compared."""
     lowest = min((row["cka"] for row in rows), default=0.0)
     return heatmap(rows, "column", "row", "cka", x_title=x_title, y_title=y_title, value_title="CKA", panel=panel,
                    domain=(min(0.0, lowest), 1.0), columns=columns)  # fmt: skip
@@ -49,31 +49,30 @@ def _matrices(rows: Sequence[Row], blocks: Sequence[Row]) -> Figure:
     words = [{"compared": _MATRICES.get(row["matrix"], row["matrix"]), **row} for row in drawn]
     return Figure(
         name="matrices",
-        title=_stay(drawn) or f"How alike the layers of {encoder} are on {task}, before and after tuning",
+        title=_title_of_matrices(drawn) or f"Similarity of the layers of {encoder} on {task}, before and after tuning",
         alt="Four matrices of the similarity of every layer with every other: of the pretrained encoder, of the tuned "
         "one with the pretrained one, of the tuned one, and of two restarts",
         spec=_squares(words, "compared"),
         rows=tuple(words),
-        paper="paper 4, figure 1",
+        paper="Phang et al. 2021, figure 1",
         notes=(_CKA, _ABOUT),
     )
 
 
-def _stay(rows: Sequence[Row]) -> str:
-    """Which layers of the tuned model are still like those that they were, and which is the least so."""
+def _title_of_matrices(rows: Sequence[Row]) -> str:
+    """Return which layers of the tuned model still resemble the pretrained ones, and which one does least."""
     own = {row["row"]: row["cka"] for row in rows if row["matrix"] == "FT-ORIG" and row["row"] == row["column"]}
     if not own:
         return ""
     least = min(own, key=lambda layer: own[layer])
     stay = sorted(layer for layer in own if own[layer] >= _ALIKE)
-    furthest = f"layer {least} is the least like what it was (CKA {own[least]:.2f})"
+    furthest = f"layer {least} changes the most (CKA {own[least]:.2f})"
     if not stay:
         return f"Tuning changes every layer; {furthest}"
     if len(stay) == len(own):
-        return f"Tuned layers stay like the pretrained ones; {furthest}"
-    which = f"layer {stay[0]} stays like the pretrained one" if len(stay) == 1 else (
-        f"layers {format_ranges(stay)} stay like the pretrained ones")  # fmt: skip
-    return f"After tuning {which} (CKA {_ALIKE} or more); {furthest}"
+        return f"Tuned layers resemble the pretrained ones; {furthest}"
+    which = f"layer {stay[0]} resembles its" if len(stay) == 1 else f"layers {format_ranges(stay)} resemble their"
+    return f"After tuning {which} pretrained state (CKA {_ALIKE} or more); {furthest}"
 
 
 def _values(blocks: Sequence[Row], measure: str) -> list[float]:
@@ -81,23 +80,23 @@ def _values(blocks: Sequence[Row], measure: str) -> list[float]:
 
 
 def _grids(rows: Sequence[Row], blocks: Sequence[Row]) -> list[Figure]:
-    """One matrix of every encoder on every task, for each of the three that tuning changes."""
+    """Return one matrix for every encoder and task, for each of the three that tuning changes."""
 
-    def said(measure: str, before: str, after: str, otherwise: str) -> str:
+    def word(measure: str, before: str, after: str, otherwise: str) -> str:
         values = _values(blocks, measure)
         return f"{before} {format_range(values, digits=2)} {after}".strip() if values else otherwise
 
     return [
-        _grid(rows, "FT-FT", name="tuned", figure=2, title=said(
-            "block contrast, tuned", "Tuned layers are alike within two blocks by", "more than between them",
-            "How alike the layers of tuned models are")),
-        _grid(rows, "FT-ORIG", name="tuned-and-pretrained", figure=5, title=said(
+        _grid(rows, "FT-FT", name="tuned", figure=2, title=word(
+            "block contrast, tuned", "The CKA of tuned layers is higher within two blocks than between them by", "",
+            "Similarity of the layers of tuned models")),
+        _grid(rows, "FT-ORIG", name="tuned-and-pretrained", figure=5, title=word(
             "tuned top layer, most similar pretrained layer",
-            "The tuned top layer and the pretrained layer that is most like it have a CKA of", "",
-            "How alike tuned and pretrained layers are")),
-        _grid(rows, "FT[1]-FT[2]", name="restarts", figure=6, title=said(
+            "The tuned top layer and its most similar pretrained layer have a CKA of", "",
+            "Similarity of tuned and pretrained layers")),
+        _grid(rows, "FT[1]-FT[2]", name="restarts", figure=6, title=word(
             "top layers of two restarts", "The top layers of two restarts have a CKA of", "",
-            "How alike the layers of two restarts are")),
+            "Similarity of the layers of two restarts")),
     ]  # fmt: skip
 
 
@@ -112,41 +111,41 @@ def _grid(rows: Sequence[Row], matrix: str, *, name: str, figure: int, title: st
         alt=f"A matrix of the similarity of layers, {matrix}, for every encoder and task",
         spec=_squares(drawn, "case", x_title=other, y_title=one, columns=_COLUMNS),
         rows=tuple(drawn),
-        paper=f"paper 4, figure {figure}",
+        paper=f"Phang et al. 2021, figure {figure}",
         notes=(_ABOUT,),
     )
 
 
 def _across(rows: Sequence[Row], across: Sequence[Row]) -> list[Figure]:
-    """A figure for each two encoders: their names are on its axes."""
-    found = []
-    for number, ((encoder, other), mine) in enumerate(group_rows(rows, "encoder", "other"), start=1):
+    """Return a figure for each pair of encoders, with their names on its axes."""
+    drawings = []
+    for number, ((encoder, other), matrices) in enumerate(group_rows(rows, "encoder", "other"), start=1):
         names = {"FT-FT": "tuned", "ORIG-ORIG": "pretrained"}
-        drawn = [{"case": _state(row, mine, names), **row} for row in mine if row["matrix"] in names]
+        drawn = [{"case": _state(row, matrices, names), **row} for row in matrices if row["matrix"] in names]
         compared = [row for row in across if (row["encoder"], row["other"]) == (encoder, other)]
-        found.append(
+        drawings.append(
             Figure(
                 name="across" if number == 1 else f"across-{number}",
-                title=_correspond(encoder, other, compared),
+                title=_title_of_across(encoder, other, compared),
                 alt=f"Matrices of the similarity of layers of {encoder} with layers of {other}, tuned and pretrained",
                 spec=_squares(drawn, "case", x_title=f"layer of {other}", y_title=f"layer of {encoder}"),
                 rows=tuple(drawn),
-                paper="paper 4, figure 7",
-                notes=(f"shown: shuffled texts give such an order of matching layers with p < {_LEVEL:g}, all seeds",),
+                paper="Phang et al. 2021, figure 7",
+                notes=(f"shown to match: p < {_LEVEL:g} in a permutation test over shuffled texts, for all seeds",),
             )
         )
-    return found
+    return drawings
 
 
 def _state(row: Row, rows: Sequence[Row], names: Mapping[str, str]) -> str:
     return ", ".join(part for part in (name_case(row, rows, "task"), names[row["matrix"]]) if part)
 
 
-def _correspond(encoder: str, other: str, compared: Sequence[Row]) -> str:
-    """Whether early layers of the one are shown to match early layers of the other."""
+def _title_of_across(encoder: str, other: str, compared: Sequence[Row]) -> str:
+    """Return whether early layers of one encoder are shown to match early layers of the other."""
     orders = [row["order_of_matches"] for row in compared if row["order_of_matches"] is not None]
     if not orders:
-        return f"How alike the layers of {encoder} and of {other} are"
+        return f"Similarity of the layers of {encoder} and {other}"
     shown = sum(row["largest_p"] is not None and row["largest_p"] < _LEVEL for row in compared)
     tasks = f" on {shown} of {len(compared)} tasks" if len(compared) > 1 else ""
     verb = "match" if shown else "are not shown to match"
@@ -157,23 +156,20 @@ def _correspond(encoder: str, other: str, compared: Sequence[Row]) -> str:
 
 
 def _contrast(blocks: Sequence[Row]) -> Figure:
-    wanted = ("encoder", "task", "seeds", "mean", "low", "high")
+    columns = ("encoder", "task", "seeds", "mean", "low", "high")
     states = {"block contrast, pretrained": "pretrained", "block contrast, tuned": "tuned"}
     drawn = [
-        {"state": states[row["measure"]], **{key: row[key] for key in wanted}}
+        {"state": states[row["measure"]], **{key: row[key] for key in columns},
+         "shown_low": None if row["low"] is None else max(-1.0, row["low"]),
+         "shown_high": None if row["high"] is None else min(1.0, row["high"])}
         for row in blocks
         if row["measure"] in states and row["mean"] is not None
-    ]
-    drawn = [
-        {**row, "shown_low": None if row["low"] is None else max(-1.0, row["low"]),
-         "shown_high": None if row["high"] is None else min(1.0, row["high"])}
-        for row in drawn
     ]  # fmt: skip
     measure = "block contrast, tuned minus pretrained"
     gains = _values(blocks, measure)
     lows = [row["low"] for row in informative_rows(blocks) if row["measure"] == measure and row["low"] is not None]
     raised = sum(gain > 0 for gain in gains)
-    title = "How much more alike layers are within two blocks than between them"
+    title = "Similarity of layers within two blocks minus that between them"
     if gains:
         gain = format_range(gains, digits=2)
         title = (f"Tuning raises the contrast of blocks in {raised} of {len(gains)} cases, beyond chance in "
@@ -186,6 +182,6 @@ def _contrast(blocks: Sequence[Row]) -> Figure:
         spec=bars(drawn, "task", "mean", x_title="task", y_title="CKA within minus between blocks", colour="state",
                   interval=("shown_low", "shown_high"), panel="encoder"),
         rows=tuple(drawn),
-        notes=("contrast: how much more alike layers are within two blocks than between them, at the best split, "
-               "which may be another one after tuning", "whiskers: 95% intervals over seeds, as far as CKA can go"),
+        notes=("contrast: mean CKA within two blocks minus that between them, at the best split, which may change with "
+               "tuning", "whiskers: 95% intervals over seeds, within the range of CKA"),
     )  # fmt: skip

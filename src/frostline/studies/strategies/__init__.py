@@ -1,4 +1,4 @@
-"""Plans built around the most specialised layer against simple ones, paper 1."""
+"""Plans built around the most specialised layer against simple ones, as in Xie et al. 2022."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from frostline.records.table import Cell, Table, table_of
 from frostline.studies import Ask, Measured, Point, study
 from frostline.studies._arms import Arm
 from frostline.studies._comparisons import pairs_table
-from frostline.studies._limits import at_least
+from frostline.studies._options import check_at_least, check_pooling
 from frostline.studies._quality import quality_table
-from frostline.studies._released import check_pooling
+from frostline.studies._tables import group_done
 from frostline.studies.strategies.figures import figures
 from frostline.tasks import Task
 from frostline.training.shared_inputs import SharedInputs
 
 _UP_TO_MIDDLE = "up to the middle"
-_FEW = (1, 2, 3)  # layers that the paper's short plans tune
-_PAPER_WIDTH = 1024  # of the encoder that the paper's learning rates are for
-_SHORTER = ("glue/mnli", "glue/qqp")  # on which full fine-tuning has 10 epochs
-_LIKE_TOP = ("down", "middle", "random")  # kinds of arms that take the rate of as many of the last layers
+_FEW = (1, 2, 3)  # tuned layers of the paper's short plans
+_PAPER_WIDTH = 1024  # width of the encoder for which the paper chose its learning rates
+_SHORTER = ("glue/mnli", "glue/qqp")  # tasks on which full fine-tuning runs for 10 epochs
+_LIKE_TOP = ("down", "middle", "random")  # kinds of arms that use the rate of as many last layers
 
 
 def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
@@ -43,8 +43,8 @@ def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
         labels=("encoder", "task", "arm", "method"),
         case=("encoder", "task", "method"),
         more=lambda group: {
-            "plans": _listed(point["plan"] for point in group),
-            "learning_rates": _rates_of(group),
+            "plans": _list_once(point["plan"] for point in group),
+            "learning_rates": _list_once(f"{point.spec.recipe.learning_rate:g}" for point in group),
             "layers": len(group[0].spec.plan.layers),
         },
     )
@@ -53,61 +53,54 @@ def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
 
 
 def _pairs() -> list[tuple[str, str]]:
-    """Around the best layer against the last and the middle ones, and with the layers above it against without."""
-    found = []
-    for count in _FEW:
-        ours = Arm(kind="down", layers=count)
-        others = (replace(ours, kind="top"), replace(ours, kind="middle"), replace(ours, is_cut=True))
-        found += [(str(ours), str(other)) for other in others]
-    return found
+    """Return the compared arms: the best layer against last and middle layers, and with or without upper layers."""
+    return [
+        (str(Arm(kind="down", layers=count)), str(other))
+        for count in _FEW
+        for other in (Arm(kind="top", layers=count), Arm(kind="middle", layers=count),
+                      Arm(kind="down", layers=count, is_cut=True))
+    ]  # fmt: skip
 
 
-def _rates_of(group: Sequence[Measured]) -> str:
-    return _listed(f"{point.spec.recipe.learning_rate:g}" for point in group)
-
-
-def _listed(values: Iterable[str]) -> str:
-    """Those that differ between seeds, such as random plans, all of them."""
+def _list_once(values: Iterable[str]) -> str:
+    """Return all values that differ between seeds, such as random plans."""
     return "; ".join(dict.fromkeys(values))
 
 
 def _cost_table(ask: Ask, points: Sequence[Measured]) -> Table:
-    """Parameters, arithmetic and time of every plan, once."""
+    """Return parameters, operations and time of every plan."""
     encoders = {encoder.name: encoder for encoder in ask.encoders}
-    tasks = {task.name: task for task in ask.tasks}
 
     @cache
     def costs(encoder: str, task: str) -> Costs:
-        load = make_workload(SharedInputs(encoders[encoder], tasks[task], max_length=ask.recipe.max_length, keep=False))
+        load = make_workload(
+            SharedInputs(encoders[encoder], ask.task(task), max_length=ask.recipe.max_length, keep=False)
+        )
         if ask.rows is not None:
             load = replace(load, train=load.train[: max(1, round(ask.rows * load.texts_per_row))])
         return Costs(encoders[encoder].config, load, ask.recipe)
 
-    records: dict[tuple[str, ...], Mapping[str, Cell]] = {}
-    for point in points:
-        key = (point["encoder"], point["task"], point["plan"], point["method"])
-        if key in records or not point.is_done:
-            continue
-        cost: Cost = costs(point["encoder"], point["task"]).of(point.spec.plan)
-        labels = ("encoder", "task", "plan", "method")
-        same = [one for one in points if one.is_done and key == tuple(one[label] for label in labels)]
-        epochs = [one.result.seconds["training"] / one.spec.recipe.epochs for one in same]
-        records[key] = {
-            "encoder": key[0], "task": key[1], "plan": key[2], "method": key[3],
+    labels = ("encoder", "task", "plan", "method")
+    records: list[Mapping[str, Cell]] = []
+    for key, group in group_done(points, labels).items():
+        cost: Cost = costs(key[0], key[1]).of(group[0].spec.plan)
+        epochs = [point.result.seconds["training"] / point.spec.recipe.epochs for point in group]
+        records.append({
+            **dict(zip(labels, key, strict=True)),
             "total": cost.total, "trainable": cost.trainable, "latency": cost.latency,
             "epoch_flops": cost.epoch_flops, "epoch_flops_uncached": cost.epoch_flops_uncached,
             "seconds_per_epoch": sum(epochs) / len(epochs),
-            "seconds_per_prediction": sum(one.result.seconds["prediction"] for one in same) / len(same),
-        }  # fmt: skip
+            "seconds_per_prediction": sum(point.result.seconds["prediction"] for point in group) / len(group),
+        })  # fmt: skip
     note = (
-        "latency: arithmetic of a prediction, relative to the whole encoder; epochs start from cached frozen states, "
+        "latency: operations of a prediction, relative to the whole encoder; epochs start from cached frozen states, "
         "predictions from a text's tokens"
     )
-    return table_of("costs", "What each plan costs", records.values(), notes=[note])
+    return table_of("costs", "Cost of each plan", records, notes=[note])
 
 
 def plans_of_xie(encoder: Encoder, best: int, seed: int) -> Iterator[tuple[Arm, Plan]]:
-    """Arms and plans: around the best layer, around the middle one, the last layers, random ones, all."""
+    """Yield arms and plans: around the best layer, around the middle one, last, random and all layers."""
     depth = encoder.depth
     yield Arm(kind="full"), Plan.full(depth)
     few = [count for count in _FEW if count < depth]
@@ -141,34 +134,25 @@ def _tried(ask: Ask, plan: Plan, encoder: Encoder, rates: int) -> tuple[float, .
                  for rate in paper_rates(plan, encoder.depth)[-rates:])  # fmt: skip
 
 
-def _methods(given: str) -> list[str]:
-    names = [name.strip() for name in given.split("+")]
-    for name in names:
-        METHODS[name]
-    return names
-
-
-def _arms(given: str, depth: int) -> Sequence[str] | None:
-    """The arms that are wanted; all if None. Which there are depends on the best layer, so every one that could be."""
-    if given == "all":
+def _arms(text: str, depth: int) -> Sequence[str] | None:
+    """Return the arms of the option; None for all. Any arm that some best layer allows is valid."""
+    if text == "all":
         return None
     arms = [Arm(kind="full"), Arm(kind="up"), Arm(kind=_UP_TO_MIDDLE), Arm(kind=_UP_TO_MIDDLE, is_cut=True)]
     arms += [Arm(kind=kind, layers=count) for kind in ("top", "random") for count in _FEW]
     for kind, counts in (("middle", _FEW), ("down", range(1, depth + 1))):
         arms += [Arm(kind=kind, layers=count, is_cut=cut) for count in counts for cut in (False, True)]
     known = list(map(str, arms))
-    names = [name.strip() for name in given.split("+")]
+    names = [name.strip() for name in text.split("+")]
     for name in names:
         if name not in known:
-            meant = did_you_mean(name, known) or (
-                "; there are full, top-K, middle-K, random-K, down-K, up, and up to the middle"
-            )
-            raise OptionError(f"study strategies: option arms: unknown {name!r}{meant}")
+            kinds = "; choose from full, top-K, middle-K, random-K, down-K, up, and up to the middle"
+            raise OptionError(f"study strategies: option arms: unknown {name!r}{did_you_mean(name, known) or kinds}")
     return names
 
 
 @study(
-    paper="1",
+    paper="Xie et al. 2022",
     tables=_tables,
     figures=figures,
     tasks=("glue/cola", "glue/mnli", "glue/mrpc", "glue/qnli", "glue/qqp", "glue/sst2"),
@@ -189,70 +173,60 @@ def strategies(
     score: str = "variability",
     states: str = "mean",
 ) -> Iterator[Point]:
-    """Do plans built around the most specialised layer beat the last layers, the middle ones and full fine-tuning?
+    """Do plans built around the most specialised layer beat the last layers, the middle layers and full fine-tuning?
 
-    The best layer is the one with the lowest variability on the training rows. Plans tune it and the ones just below it
-    (`down`), with the layers above frozen or cut off, or the layers above it (`up`). Baselines: full fine-tuning, the
-    last one to three layers, the middle ones, random ones.
+    The best layer is the one with the lowest variability on the training rows. Plans tune it and the layers just below
+    it (`down`), with the layers above frozen or cut off, or the layers above it (`up`). Baselines are full fine-tuning,
+    the last one to three layers, middle layers and random layers.
 
-    Options: `rates`, how many of the paper's learning rates each plan tries, the highest first (0: one that suits the
-    plan and the encoder); they are for encoders of width 1,024, and narrower ones get higher ones in proportion; the
-    best on validation counts, seed by seed; `reuse`, plans below the best layer, middle and random ones take the rate
-    of as many of the last layers, as in the paper, where those are among the arms, and all layers up to the best one
-    have rates of their own; without it every plan tries its own; `methods`, joined by +, fine-tuning and adapters
-    unless set, each compared with its own full tuning; `bottleneck` of adapters, 0 for a quarter of the width, as the
-    paper has it; `arms`, joined by +, or all; `score`, the layer score that says which layer is the best; `states`,
-    what of a text it looks at: the 'mean' of all tokens but the first, the 'first', 'all', or 'released', the ids above
-    2 as the script has it.
+    Options: `rates`, number of the paper's learning rates that each plan tries, the highest first, of which each seed
+    uses the best on validation (they are for encoders of width 1,024; narrower encoders get proportionally higher
+    rates; 0 uses the default rate of the plan and encoder); `reuse`, whether plans below the best layer, middle plans
+    and random plans use the rate of as many last layers, as in the paper, if those are among the arms, instead of their
+    own (all layers up to the best one always have their own); `methods`, joined by +, fine-tuning and adapters by
+    default, each compared with its own full tuning; `bottleneck`, width of adapters, 0 for a quarter of the encoder's
+    width, as in the paper; `arms`, joined by +, or 'all'; `score`, layer score that defines the best layer; `states`,
+    how a text's tokens become one vector: the 'mean' of all but the first, the 'first', the mean of 'all', or
+    'released', the mean of ids above 2 as in the released script.
     """
-    at_least(0, "strategies", rates=rates, bottleneck=bottleneck)
-    chosen_methods = _methods(methods)
+    check_at_least(0, "strategies", rates=rates, bottleneck=bottleneck)
+    chosen_methods = [METHODS[name.strip()] for name in methods.split("+")]
     for encoder, task in ask.pairs():
-        wanted = _arms(arms, encoder.depth)
+        chosen_arms = _arms(arms, encoder.depth)
         best = best_layer(ask.scores(encoder, task, [score], pooling=check_pooling("strategies", states)), score)
         for method in chosen_methods:
+            has_bottleneck = "bottleneck" in method.defaults
+            width = {"bottleneck": bottleneck or max(1, encoder.width // 4)} if has_bottleneck else {}
             for seed in range(ask.seeds):
-                tuned_by = _Method(method, encoder, bottleneck)
-                yield from _of_seed(ask, encoder, task, best, tuned_by, seed, rates, wanted, reuse=reuse)
+                plans = [
+                    (arm, replace(plan, method=method.name, options=width,
+                                  embeddings=plan.embeddings and method.name == "full"))
+                    for arm, plan in plans_of_xie(encoder, best, seed)
+                    if chosen_arms is None or str(arm) in chosen_arms
+                ]  # fmt: skip
+                yield from _points_of_seed(ask, encoder, task, plans, seed=seed, rates=rates, reuse=reuse, best=best)
 
 
-class _Method:
-    """How the layers of a plan train, with adapters as wide as was asked."""
-
-    def __init__(self, name: str, encoder: Encoder, bottleneck: int) -> None:
-        self.name = name
-        has_one = "bottleneck" in METHODS[name].defaults
-        self.options = {"bottleneck": bottleneck or max(1, encoder.width // 4)} if has_one else {}
-
-    def of(self, plan: Plan) -> Plan:
-        """The plan tuned this way."""
-        return replace(plan, method=self.name, options=self.options, embeddings=plan.embeddings and self.name == "full")
-
-
-def _of_seed(
+def _points_of_seed(
     ask: Ask,
     encoder: Encoder,
     task: Task,
-    best: int,
-    method: _Method,
+    plans: Sequence[tuple[Arm, Plan]],
+    *,
     seed: int,
     rates: int,
-    wanted: Sequence[str] | None,
-    *,
     reuse: bool,
+    best: int,
 ) -> Iterator[Point]:
-    shared: dict[int, float | None] = {}  # by the number of tuned layers, the rate of the last ones
-    for arm, full_plan in plans_of_xie(encoder, best, seed):
-        if wanted is not None and str(arm) not in wanted:
-            continue
-        plan = method.of(full_plan)
+    shared: dict[int, float | None] = {}  # the rate of the last layers, by their number
+    for arm, plan in plans:
         is_lower_part = bool(plan.layers) and plan.layers[0] == 1 and plan.layers[-1] == plan.head < encoder.depth
         reuses = reuse and arm.kind in _LIKE_TOP and not is_lower_part and len(plan.layers) in shared
         if reuses and shared[len(plan.layers)] is None:
-            continue  # the rate of the last layers is not known yet
+            continue  # the rate of the last layers is still unknown
         tried = (shared[len(plan.layers)],) if reuses else _tried(ask, plan, encoder, rates)
-        labels = {"plan": str(plan), "method": method.name, "best_layer": best}
-        is_shorter = arm.kind == "full" and method.name == "full" and task.preset in _SHORTER
+        labels = {"plan": str(plan), "method": plan.method, "best_layer": best}
+        is_shorter = arm.kind == "full" and plan.method == "full" and task.preset in _SHORTER
         epochs = ask.epochs(10 if is_shorter else ask.recipe.epochs)
         points = [
             ask.point(encoder, task, plan, arm=str(arm), seed=seed, learning_rate=rate, epochs=epochs,
@@ -260,8 +234,8 @@ def _of_seed(
             for rate in tried
         ]  # fmt: skip
         yield from points
-        found = ask.best(points)
-        if arm.kind == "top" and not (found is not None and ask.has_failed(found)):
-            shared[len(plan.layers)] = None if found is None else found.spec.recipe.learning_rate
-        if found is not None:
-            yield replace(found, is_candidate=False)
+        chosen = ask.best(points)
+        if arm.kind == "top" and not (chosen is not None and ask.has_failed(chosen)):
+            shared[len(plan.layers)] = None if chosen is None else chosen.spec.recipe.learning_rate
+        if chosen is not None:
+            yield replace(chosen, is_candidate=False)

@@ -1,8 +1,8 @@
-"""Figures of plans around the best layer: quality by the number of tuned layers, against full tuning, and by cost."""
+"""Figures of plans around the best layer: by the number of tuned layers, against full tuning, and by cost."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from frostline.charts import Figure, Results, Row, group_rows, name_case
@@ -11,8 +11,9 @@ from frostline.charts.theme import BLUE, GREEN, GREY, ORANGE, PINK, RED, SKY, VI
 from frostline.charts.words import WHISKERS, clip_intervals, informative_rows, note_left_out
 from frostline.studies._arms import read_arm
 from frostline.studies._comparisons import non_inferior_note
+from frostline.studies._tables import mean_of_known
 
-# Plans around the best layer are warm, baselines cold.
+# Plans around the best layer have warm colours, baselines cold ones.
 _COLOURS = {
     "best layer and below": RED, "best layer and below, cut": ORANGE, "above the best layer": PINK,
     "above the best layer, cut": YELLOW, "last layers": BLUE, "middle layers": SKY, "middle layers, cut": VIOLET,
@@ -23,47 +24,47 @@ _KINDS = {"down": "best layer and below", "up": "above the best layer", "up to t
 
 
 def figures(results: Results) -> list[Figure]:
-    """All figures of the study."""
+    """Return all figures of the study."""
     known = [row for row in results.rows("quality") if row.get("mean") is not None]
-    rows = [_told(row, known) for row in known]
+    rows = [_drawn(row, known) for row in known]
     plans = [row for row in rows if row["kind"] != _KINDS["full"]]
     costs = _with_costs(rows, results.rows("costs"))
     return [_by_layers(rows, plans), _against_full(results, plans), *(_by_cost(costs, *how) for how in _COSTS)]
 
 
-def _told(row: Row, rows: Sequence[Row]) -> dict[str, Any]:
-    wanted = ("encoder", "task", "method", "arm", "plans", "layers", "seeds", "mean", "low", "high", "minus_full",
+def _drawn(row: Row, rows: Sequence[Row]) -> dict[str, Any]:
+    columns = ("encoder", "task", "method", "arm", "plans", "layers", "seeds", "mean", "low", "high", "minus_full",
               "rows_low", "rows_high", "non_inferior", "informative")  # fmt: skip
     panel = name_case(row, rows, "encoder", "task")
-    if len({one["method"] for one in rows}) > 1:
+    if len({other["method"] for other in rows}) > 1:
         panel = f"{panel}, {row['method']}".removeprefix(", ")
-    return {"panel": panel, "kind": _kind(str(row["arm"])), **{key: row.get(key) for key in wanted}}
+    return {"panel": panel, "kind": _kind(str(row["arm"])), **{key: row.get(key) for key in columns}}
 
 
-def _kind(arm: str) -> str:
-    found = read_arm(arm)
-    return f"{_KINDS[found.kind]}{', cut' if found.is_cut else ''}"
+def _kind(name: str) -> str:
+    arm = read_arm(name)
+    return f"{_KINDS[arm.kind]}{', cut' if arm.is_cut else ''}"
 
 
 # Quality by the number of tuned layers -------------------------------------------------------------------------------
 
 
 def _by_layers(rows: Sequence[Row], plans: Sequence[Row]) -> Figure:
-    placed = sorted((row for row in plans if row["layers"] is not None), key=_order)
-    cut, notes = clip_intervals(placed, "mean", "low", "high", note=WHISKERS)
-    best = {id(max(column, key=lambda row: row["mean"])) for _, column in group_rows(cut, "panel", "layers")}
-    drawn = [{**row, "best": _plans(row) if id(row) in best else None} for row in cut]
+    ordered = sorted((row for row in plans if row["layers"] is not None), key=_order)
+    clipped, notes = clip_intervals(ordered, "mean", "low", "high", note=WHISKERS)
+    best = {id(max(column, key=lambda row: row["mean"])) for _, column in group_rows(clipped, "panel", "layers")}
+    drawn = [{**row, "best": _short_plan(row) if id(row) in best else None} for row in clipped]
     levels = [{"level": row["mean"], "name": "all", "panel": row["panel"]} for row in rows if row["arm"] == "full"]
     return Figure(
         name="layers",
-        title=_wins(informative_rows(plans)) or "Quality of every plan by the number of layers that it tunes",
+        title=_title_of_wins(informative_rows(plans)) or "Quality of every plan by its number of tuned layers",
         alt="Points of quality over the number of tuned layers, plans around the best layer in warm colours and "
         "baselines in cold ones, with 95% intervals over seeds and a line at full fine-tuning",
         spec=side_by_side(drawn, "layers", "mean", x_title="tuned layers", y_title="quality in points", colour="kind",
                    colours=_COLOURS, interval=("shown_low", "shown_high"), panel="panel", label="best", levels=levels),
         rows=tuple(drawn),
-        paper="paper 1, figures 4, 5 and 10",
-        notes=("named is the best plan of each number of layers; the figure that follows names them all", *notes,
+        paper="Xie et al. 2022, figures 4, 5 and 10",
+        notes=("the best plan of each number of layers is named; the next figure names all plans", *notes,
                *note_left_out(plans)),
     )  # fmt: skip
 
@@ -72,14 +73,13 @@ def _order(row: Row) -> int:
     return list(_COLOURS).index(row["kind"])
 
 
-def _wins(plans: Sequence[Row]) -> str:
-    """How often the best layer and those below it beat as many of the last layers."""
+def _title_of_wins(plans: Sequence[Row]) -> str:
+    """Return how often the best layer and those below it beat as many last layers."""
     outcomes = []
     for _, group in group_rows(plans, "panel"):
         last = {row["layers"]: row for row in group if row["kind"] == _KINDS["top"]}
-        mine = [row for row in group if row["kind"] == _KINDS["down"] and row["layers"] in last]
-        others = [(row, last[row["layers"]]) for row in mine if row["plans"] != last[row["layers"]]["plans"]]
-        outcomes += [row["mean"] > other["mean"] for row, other in others]
+        pairs = [(row, last[row["layers"]]) for row in group if row["kind"] == _KINDS["down"] and row["layers"] in last]
+        outcomes += [row["mean"] > other["mean"] for row, other in pairs if row["plans"] != other["plans"]]
     if not outcomes:
         return ""
     cases = f"{sum(outcomes)} of {len(outcomes)} cases"
@@ -87,7 +87,7 @@ def _wins(plans: Sequence[Row]) -> str:
 
 
 def _against_full(results: Results, plans: Sequence[Row]) -> Figure:
-    """A line for every plan; in the paper the identifiers stand beside the points."""
+    """Return a line for every plan; in the paper, names are beside the points."""
     known = [row for row in plans if row["minus_full"] is not None]
     named = [{"plan": _name(row), **row} for row in known]
     drawn = sorted(named, key=lambda row: (row["panel"], row["layers"] or 0, _order(row)))
@@ -97,15 +97,15 @@ def _against_full(results: Results, plans: Sequence[Row]) -> Figure:
     margin = results.setting("quality", "margin")
     return Figure(
         name="plans",
-        title=f"{kept} of {len(counted)} plans are shown to keep up with tuning all layers"
+        title=f"{kept} of {len(counted)} plans are shown to be as good as tuning all layers"
         if counted
-        else "Points above or below tuning all layers, plan by plan",
-        alt="Points above or below full fine-tuning for every plan, with 95% intervals over test rows",
+        else "Difference from tuning all layers for every plan",
+        alt="The difference from full fine-tuning in points for every plan, with 95% intervals over test rows",
         spec=dots(drawn, "plan", "minus_full", x_title="", y_title="points minus tuning all layers", colour="kind",
                   colours=_COLOURS, interval=("rows_low", "rows_high"), panel="panel", levels=levels),
         rows=tuple(drawn),
-        paper="paper 1, figures 4, 5 and 10",
-        notes=("plans by the number of tuned layers, as (bottom, top, head); random ones differ between seeds",
+        paper="Xie et al. 2022, figures 4, 5 and 10",
+        notes=("plans as (bottom, top, head), by the number of tuned layers; random plans differ between seeds",
                "whiskers: 95% bootstrap over test rows",
                *([] if margin is None else [non_inferior_note(margin)]),
                *note_left_out(plans)),
@@ -116,8 +116,8 @@ def _name(row: Row) -> str:
     return row["arm"] if ";" in str(row["plans"]) else f"{row['arm']} {row['plans']}"
 
 
-def _plans(row: Row) -> str:
-    """The plan, as short as it can be said; the kind of arm where seeds have plans of their own."""
+def _short_plan(row: Row) -> str:
+    """Return the plan in short, or the kind of arm if seeds have different plans."""
     plans = str(row["plans"])
     return read_arm(str(row["arm"])).kind if ";" in plans else plans.replace(" ", "").strip("()")
 
@@ -126,66 +126,60 @@ def _plans(row: Row) -> str:
 
 _COSTS = (
     ("trainable", "parameters", "trainable parameters", ()),
-    ("epoch_flops", "arithmetic", "operations of an epoch", ("epochs start from cached states of the frozen layers",)),
+    ("epoch_flops", "arithmetic", "operations per epoch", ("epochs start from cached states of the frozen layers",)),
 )
 
 
 def _with_costs(rows: Sequence[Row], costs: Sequence[Row]) -> list[dict[str, Any]]:
-    """The rows with the costs of their plans; means where seeds have plans of their own, as random ones do."""
+    """Return the rows with the costs of their plans, as means if seeds have different plans, such as random ones."""
     known = {(row["encoder"], row["task"], row["plan"], row["method"]): row for row in costs}
-    found = []
+    priced = []
     for row in rows:
         keys = [(row["encoder"], row["task"], plan, row["method"]) for plan in str(row["plans"]).split("; ")]
-        mine = [known[key] for key in keys if key in known]
-        if mine:
-            means = {column: _mean(one[column] for one in mine) for column, *_ in _COSTS}
-            found.append({**row, **means})
-    return found
+        means = {column: mean_of_known([known[key][column] for key in keys if key in known]) for column, *_ in _COSTS}
+        priced += [{**row, **means}] if any(key in known for key in keys) else []
+    return priced
 
 
-def _mean(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
-
-
-def _by_cost(rows: Sequence[Row], column: str, name: str, said: str, notes: Sequence[str]) -> Figure:
+def _by_cost(rows: Sequence[Row], column: str, name: str, quantity: str, notes: Sequence[str]) -> Figure:
     size, unit = _unit([row[column] for row in rows if row[column]])
     priced = [{**row, column: row[column] / size} for row in rows if row[column]]
     drawn = [row for _, group in group_rows(priced, "panel") for row in _with_front(group, column)]
     return Figure(
         name=name,
-        title=_savings(informative_rows(priced), column, said) or f"Quality of every plan by its {said}",
-        alt=f"Points of quality over {said} for every plan; a dashed line joins the plans that no cheaper one beats",
-        spec=scatter(drawn, column, "mean", x_title=f"{said}{unit}", y_title="quality in points", colour="kind",
+        title=_title_of_savings(informative_rows(priced), column, quantity)
+        or f"Quality of every plan by its {quantity}",
+        alt=f"Points of quality over {quantity} for every plan; a dashed line joins plans that no cheaper one beats",
+        spec=scatter(drawn, column, "mean", x_title=f"{quantity}{unit}", y_title="quality in points", colour="kind",
                      colours=_COLOURS, label="label", panel="panel", joined="front", log=True),
         rows=tuple(drawn),
-        notes=("named are the plans that no cheaper one beats, as it turned out on the rows that are reported", *notes,
+        notes=("plans that no cheaper plan beats on the reported rows are named", *notes,
                *note_left_out(rows)),
     )  # fmt: skip
 
 
 def _with_front(rows: Sequence[Row], column: str) -> Iterator[dict[str, Any]]:
-    """The rows with a name for those that none as cheap beats; of equal ones only the first, as names would overlap."""
-    for place, row in enumerate(rows):
-        others = [one for one in rows if one is not row and one[column] <= row[column]]
-        front = all(one["mean"] < row["mean"] or _same(one, row, column) for one in others)
-        named = front and not any(_same(one, row, column) for one in rows[:place])
+    """Yield the rows, named if no plan as cheap beats them; only the first of equals, as names would overlap."""
+    for index, row in enumerate(rows):
+        others = [other for other in rows if other is not row and other[column] <= row[column]]
+        front = all(other["mean"] < row["mean"] or _is_equal(other, row, column) for other in others)
+        named = front and not any(_is_equal(other, row, column) for other in rows[:index])
         yield {**row, "front": front, "label": row["arm"] if named else ""}
 
 
-def _same(one: Row, other: Row, column: str) -> bool:
+def _is_equal(one: Row, other: Row, column: str) -> bool:
     return bool(one[column] == other[column] and one["mean"] == other["mean"])
 
 
 def _unit(values: Sequence[float]) -> tuple[float, str]:
-    """What numbers are divided by to be short on an axis, and how that is said."""
+    """Return the divisor that makes numbers short on an axis, and its name."""
     least = min(values, default=1.0)
     units = {1e12: ", trillions", 1e9: ", billions", 1e6: ", millions", 1e3: ", thousands"}
-    return next(((size, said) for size, said in units.items() if least >= size), (1.0, ""))
+    return next(((size, name) for size, name in units.items() if least >= size), (1.0, ""))
 
 
-def _savings(rows: Sequence[Row], column: str, said: str) -> str:
-    """What share of full tuning's cost is shown to be enough to keep up with it, in the case that needs the most."""
+def _title_of_savings(rows: Sequence[Row], column: str, quantity: str) -> str:
+    """Return the share of full tuning's cost that is shown to be enough, in the case that needs the most."""
     shares = []
     for _, group in group_rows(rows, "panel"):
         full = next((row for row in group if row["arm"] == "full"), None)
@@ -196,5 +190,5 @@ def _savings(rows: Sequence[Row], column: str, said: str) -> str:
         return ""
     few = sum(share < 1 for share in shares)
     if few < len(shares):
-        return f"In {few} of {len(shares)} cases fewer {said} are shown to be enough to keep up with tuning all layers"
-    return f"{max(shares):.0%} of the {said} are shown to be enough to keep up with tuning all layers"
+        return f"In {few} of {len(shares)} cases fewer {quantity} are shown to be as good as tuning all layers"
+    return f"{max(shares):.0%} of the {quantity} are shown to be as good as tuning all layers"

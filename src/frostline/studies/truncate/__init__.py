@@ -1,10 +1,11 @@
-"""Reading a tuned model at every layer, paper 4."""
+"""Reading a tuned model at every layer, as in Phang et al. 2021."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from typing import Any
 
 import torch
@@ -12,21 +13,21 @@ from torch import Tensor
 
 from frostline.encoders.encoder import Encoder
 from frostline.encoders.head_stack import HeadStack
+from frostline.errors import OptionError
 from frostline.kernels.batch_layout import Ints, Reads
 from frostline.progress import Progress, silent
 from frostline.records import Plan, Recipe, TrialResult, TrialSpec
-from frostline.records.difference import Difference
 from frostline.records.table import Cell, Table, table_of
 from frostline.states.all_layers import states_of_layers
-from frostline.stats.intervals import compare_means, differences, paired_p, summarise
+from frostline.stats.intervals import differences, paired_p, summarise
 from frostline.studies import Ask, Measured, Point, study
-from frostline.studies._comparisons import correct, interval_columns, non_inferior_note
-from frostline.studies._limits import above_zero, at_least
+from frostline.studies._comparisons import add_holm, interval_columns, non_inferior_note
+from frostline.studies._options import check_at_least
 from frostline.studies._phang import PHANG_RECIPE, PHANG_TASKS
 from frostline.studies._tables import (
-    DRAWS,
+    compare_over_rows,
     constant_quality,
-    group_points,
+    group_done,
     is_informative,
     judged_split,
     metric_in_points,
@@ -52,7 +53,7 @@ Reading = dict[str, Any]  # metrics and predictions of one arm at one layer
 
 
 def _truncate(context: Context, spec: TrialSpec) -> TrialResult:
-    """Tune, then read the model at every layer: by its own head, and by fresh ones on it and on the pretrained one."""
+    """Tune a model, then read it at every layer: by its own head, and by fresh heads on tuned and pretrained states."""
     tuned = tune_for(context, spec)
     shared = context.shared(spec)
     how = {"learning_rate": spec.options["head_rate"], "epochs": spec.options["head_epochs"], "steps": None}
@@ -64,9 +65,9 @@ def _truncate(context: Context, spec: TrialSpec) -> TrialResult:
         "TUNEDORIG": _fresh_heads(shared, shared.encoder, recipe, context.progress, train_rows=spec.train_rows),
     }
     labels = torch.tensor(tuned.task.splits[split].labels)
-    read = {arm: [_reading(found, labels, tuned.task) for found in layers] for arm, layers in outputs.items()}
-    found = result_of(tuned)
-    return replace(found, predictions={split: found.predictions[split]}, values=read)
+    read = {arm: [_reading(logits, labels, tuned.task) for logits in layers] for arm, layers in outputs.items()}
+    result = result_of(tuned)
+    return replace(result, predictions={split: result.predictions[split]}, values=read)
 
 
 def _reading(outputs: Tensor, labels: Tensor, task: Task) -> Reading:
@@ -77,26 +78,25 @@ def _reading(outputs: Tensor, labels: Tensor, task: Task) -> Reading:
 
 
 def _own_head(tunable: Tunable, rows: Examples) -> list[Tensor]:
-    """What the tuned head and pooler say when they read at each of layers 1..L-1: nothing is trained."""
+    """Return the outputs of the tuned head and pooler at each of layers 1..L-1, without training."""
     depth = tunable.plan.head
     spans = [(layer + 1, depth) for layer in range(1, depth)]
-    found = outputs_without(tunable, rows, spans) if spans else {}
-    return [found[span] for span in spans]
+    return list(outputs_without(tunable, rows, spans).values()) if spans else []
 
 
 def _fresh_heads(
     shared: SharedInputs, encoder: Encoder, recipe: Recipe, progress: Progress = silent, *, train_rows: int | None
 ) -> list[Tensor]:
-    """What heads that start fresh at each of layers 1..L say of the judged rows, trained on the encoder's own states.
+    """Return the outputs of fresh heads at each of layers 1..L, trained on the encoder's states, for the judged rows.
 
     All heads train together, each as it would alone.
 
     Args:
         shared: the inputs of the task; its encoder tokenizes the texts.
-        encoder: tuned or not, left as it is.
-        recipe: of every head.
+        encoder: tuned or pretrained, left unchanged.
+        recipe: recipe of every head.
         progress: progress callback.
-        train_rows: how many to learn from; None for all.
+        train_rows: number of training rows; None for all.
     """
     task = shared.task
     heads = _make_heads(encoder, task, recipe)
@@ -120,7 +120,7 @@ def _fresh_heads(
 
 
 def _make_heads(encoder: Encoder, task: Task, recipe: Recipe) -> HeadStack:
-    """Fresh heads for layers 1..L, at the top, too: layers shall be comparable."""
+    """Return fresh heads for layers 1..L, the top included, so that layers are comparable."""
     bare = copy.copy(encoder)
     bare.has_pretrained_pooler, bare.folder = False, None
     heads = []
@@ -135,7 +135,7 @@ def _make_heads(encoder: Encoder, task: Task, recipe: Recipe) -> HeadStack:
 def _rows_at_all_layers(
     shared: SharedInputs, split: str, some: Ints | None, encoder: Encoder, recipe: Recipe, reads: Reads
 ) -> Examples:
-    """The rows of a split, or some of them, with their states at layers 1..L."""
+    """Return the rows of a split, or some of them, with their states at layers 1..L."""
     tokens, offsets = shared.tokens(split)
     labels = torch.tensor(shared.task.splits[split].labels)
     rows = Examples(tokens=tokens, states=None, labels=labels, offsets=offsets)
@@ -144,28 +144,28 @@ def _rows_at_all_layers(
 
 
 def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
-    tasks = {task.name: task for task in ask.tasks}
     layers: list[dict[str, Cell]] = []
     summary: list[dict[str, Cell]] = []
-    for (encoder, name), group in group_points(points, ("encoder", "task")).items():
-        done = [point for point in group if point.is_done]
-        if not done:
-            continue
-        task, said = tasks[name], {"encoder": encoder, "task": name}
-        records = [record for arm in _ARMS for record in _layer_records(task, done, arm, margin=ask.margin)]
-        correct(records, ("arm",))
-        layers += [{**said, **record} for record in [*records, _majority_record(task)]]
-        summary.append({**said, **_summary(task, done, records)})
+    for (encoder, name), done in group_done(points, ("encoder", "task")).items():
+        task, labels = ask.task(name), {"encoder": encoder, "task": name}
+        records = add_holm(
+            [record for arm in _ARMS for record in _layer_records(task, done, arm, margin=ask.margin)],
+            ("arm",),
+            counts_undefined=True,
+        )
+        majority = {"arm": "majority", "layer": None, "metric": task.metrics[0], "mean": constant_quality(task)}
+        layers += [{**labels, **record} for record in (*records, majority)]
+        summary.append({**labels, **_summary(task, done, records)})
     return [
-        table_of("layers", "Quality when a tuned model is read at a layer", layers, notes=[
-            "UNTUNED: the tuned head reads at the layer, nothing is trained; TUNED: a fresh head on the tuned model's "
-            "states; TUNEDORIG: a fresh head on the pretrained model's; UNTUNED at the last layer is the whole model, "
-            "which the others are compared with",
+        table_of("layers", "Quality of a tuned model that is read at a layer", layers, notes=[
+            "UNTUNED: the tuned head at the layer, without training; TUNED: a fresh head on the tuned model's states; "
+            "TUNEDORIG: a fresh head on the pretrained model's states; UNTUNED at the last layer is the whole model, "
+            "with which the others are compared",
             non_inferior_note(ask.margin),
             "p: paired over seeds; p_holm: corrected for the layers of one arm",
         ]),
-        table_of("summary", "How many of the top layers can go, and what tuned states are worth", summary, notes=[
-            "can_go: going down from the top, every one of these cuts is non_inferior",
+        table_of("summary", "Dispensable top layers, and the gain from tuned states", summary, notes=[
+            "can_go: number of top layers such that each of these cuts, from the top down, is non_inferior",
             "tuned_minus_orig: a fresh head on tuned states minus one on pretrained states, mean over the upper half "
             "of the layers",
         ]),
@@ -173,68 +173,54 @@ def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
 
 
 def _layer_records(task: Task, done: Sequence[Measured], arm: str, *, margin: float) -> Iterator[dict[str, Cell]]:
-    """One arm at every layer, compared with the whole tuned model of the same seed."""
-    wholes = [quality_in_points(point, task) for point in done]
+    """Yield one arm at every layer, compared with the whole tuned model of the same seed."""
+    split, _ = judged_split(task)
+    whole = [quality_in_points(point, task) for point in done]
+    predictions = [point.result.predictions[split] for point in done]
     for layer in range(1, done[0].spec.plan.head + 1):
-        reads = [point.result.values[arm][layer - 1] for point in done]
-        found = [metric_in_points(task, one["metrics"]) for one in reads]
-        seen: dict[str, Cell] = {"arm": arm, "layer": layer, "metric": task.metrics[0], "seeds": len(done)}
-        seen |= quality_columns(found, task)
-        if arm == "UNTUNED" and layer == done[0].spec.plan.head:  # the whole model itself: no comparison to count
-            yield seen
+        readings = [point.result.values[arm][layer - 1] for point in done]
+        values = [metric_in_points(task, reading["metrics"]) for reading in readings]
+        record: dict[str, Cell] = {"arm": arm, "layer": layer, "metric": task.metrics[0], "seeds": len(done),
+                                   **quality_columns(values, task)}  # fmt: skip
+        if arm == "UNTUNED" and layer == done[0].spec.plan.head:  # the whole model itself: nothing to compare
+            yield record
             continue
-        gaps = summarise(differences(found, wholes))
-        yield seen | {
-            "minus_full": gaps.mean, **interval_columns(gaps, _over_rows(task, done, reads), margin=margin),
-            "p": paired_p(found, wholes),
-        }  # fmt: skip
-
-
-def _over_rows(task: Task, done: Sequence[Measured], reads: Sequence[Mapping[str, Any]]) -> Difference:
-    """The difference to the whole model by a paired bootstrap over rows."""
-    split, rows = judged_split(task)
-    ones = [one["predictions"] for one in reads]
-    others = [point.result.predictions[split] for point in done]
-    return compare_means(rows.labels, ones, others, task.metrics[0], groups=rows.groups, draws=DRAWS)
-
-
-def _majority_record(task: Task) -> dict[str, Cell]:
-    return {"arm": "majority", "layer": None, "metric": task.metrics[0], "mean": constant_quality(task)}
+        gaps = summarise(differences(values, whole))
+        over_rows = compare_over_rows(task, [reading["predictions"] for reading in readings], predictions)
+        yield record | {"minus_full": gaps.mean, **interval_columns(gaps, over_rows, margin=margin),
+                        "p": paired_p(values, whole)}  # fmt: skip
 
 
 def _summary(task: Task, done: Sequence[Measured], records: Sequence[Mapping[str, Cell]]) -> dict[str, Cell]:
     depth = done[0].spec.plan.head
-    worth = [_tuned_minus_orig(task, point, depth) for point in done]
+    gains = [_tuned_minus_orig(task, point, depth) for point in done]
     return {
         "layers": depth,
         "seeds": len(done),
         "full": summarise([quality_in_points(point, task) for point in done]).mean,
         "can_go_untuned": _can_go(records, "UNTUNED", depth),
         "can_go_tuned": _can_go(records, "TUNED", depth),
-        **summary_columns(worth, name="tuned_minus_orig"),
+        **summary_columns(gains, name="tuned_minus_orig"),
         "informative": is_informative(task, done),
     }
 
 
 def _can_go(records: Sequence[Mapping[str, Cell]], arm: str, depth: int) -> int | None:
-    """How many top layers can go: tested in order from the top until the first failure, which needs no correction.
+    """Return how many top layers are dispensable: tested from the top to the first failure, which needs no correction.
 
-    None where it cannot be tested, with one seed.
+    None if it cannot be tested, with one seed.
     """
     shown = {record["layer"]: record["non_inferior"] for record in records
              if record["arm"] == arm and record["layer"] != depth}  # fmt: skip
     if None in shown.values():
         return None
-    count = 0
-    while count < depth - 1 and shown[depth - 1 - count]:
-        count += 1
-    return count
+    return sum(1 for _ in takewhile(lambda layer: shown[layer], range(depth - 1, 0, -1)))
 
 
 def _tuned_minus_orig(task: Task, point: Measured, depth: int) -> float:
-    """The mean difference in points over the upper half of the layers."""
+    """Return the mean difference in points over the upper half of the layers."""
     tuned, orig = (
-        [metric_in_points(task, one["metrics"]) for one in point.result.values[arm][depth // 2 :]]
+        [metric_in_points(task, reading["metrics"]) for reading in point.result.values[arm][depth // 2 :]]
         for arm in ("TUNED", "TUNEDORIG")
     )
     return (sum(tuned) - sum(orig)) / len(tuned)
@@ -242,7 +228,7 @@ def _tuned_minus_orig(task: Task, point: Measured, depth: int) -> float:
 
 @study(
     kinds=[TrialKind(name="truncate", run=_truncate, tunings=1.5)],
-    paper="4",
+    paper="Phang et al. 2021",
     tables=_tables,
     figures=figures,
     tasks=PHANG_TASKS,
@@ -252,16 +238,18 @@ def _tuned_minus_orig(task: Task, point: Measured, depth: int) -> float:
     quick={"rate": 5e-5, "head_epochs": 5},
 )
 def truncate(ask: Ask, *, rate: float = 1e-5, head_rate: float = 1e-3, head_epochs: int = 10) -> Iterator[Point]:
-    """How many of a tuned model's top layers can go, with its own head or with a fresh one?
+    """How many top layers of a tuned model are dispensable, with its own head or with a fresh one?
 
-    A fully tuned model is read at every layer: by its own head as it is, and by a fresh head that is trained on its
-    frozen states. The same fresh heads on the pretrained model's states say what tuning the states was worth.
+    A fully tuned model is read at every layer: by its own head without training, and by a fresh head that is trained on
+    its frozen states. The same fresh heads on the pretrained model's states show how much tuned states gain.
 
-    Options: `rate`, the learning rate for encoders of width 768, the paper's unless set; narrower ones get a higher one
-    in proportion, and a rate in the recipe goes before it; `head_rate` and `head_epochs`, how fresh heads train.
+    Options: `rate`, learning rate for encoders of width 768, the paper's by default (narrower encoders get a
+    proportionally higher rate; a rate in the recipe takes precedence); `head_rate` and `head_epochs`, learning rate and
+    epochs of fresh heads.
     """
-    at_least(1, "truncate", head_epochs=head_epochs)
-    above_zero("truncate", head_rate=head_rate)
+    check_at_least(1, "truncate", head_epochs=head_epochs)
+    if not head_rate > 0:
+        raise OptionError(f"study truncate: option head_rate {head_rate:g} must be above 0")
     for encoder, task in ask.pairs():
         learning_rate = ask.rate_for(encoder, rate)
         for seed in range(ask.seeds):
