@@ -198,21 +198,21 @@ def test_an_earlier_result_is_replaced_only_when_asked(model, weather, tuned, tm
 def test_a_stopped_run_goes_on_to_the_same_result(model, weather, tmp_path, capsys, monkeypatch):
     arguments = ["tune", weather, "--model", model, "--plan", "3,4,4", "--epochs", "3", "--learning-rate", "0.01"]
     whole = as_json(capsys, *arguments, "--output", str(tmp_path / "whole"))
-    from frostline.training.loop import Run
+    from frostline.training.loop import TrainingRun
 
-    step = Run._step
+    step = TrainingRun._step
 
     def stop(self, number):
         if number == 4:
             raise KeyboardInterrupt
         step(self, number)
 
-    monkeypatch.setattr(Run, "_step", stop)
+    monkeypatch.setattr(TrainingRun, "_step", stop)
     assert invoke([*arguments, "--output", str(tmp_path / "parts")]) == 130
     assert (tmp_path / "parts" / "checkpoints").is_dir()
     capsys.readouterr()
     assert "--resume" in refused(capsys, "predict", str(tmp_path / "parts"), weather)
-    monkeypatch.setattr(Run, "_step", step)
+    monkeypatch.setattr(TrainingRun, "_step", step)
     parts = as_json(capsys, *arguments, "--output", str(tmp_path / "parts"), "--resume")
     assert parts["metrics"] == whole["metrics"]
     assert parts["audit"] == whole["audit"]

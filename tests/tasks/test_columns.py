@@ -7,11 +7,11 @@ import pytest
 
 from frostline.errors import DataError
 from frostline.tasks.columns import choose_columns
-from frostline.tasks.raw_table import Table
+from frostline.tasks.raw_table import RawTable
 
 
-def table(*columns: str) -> Table:
-    return Table(name="a.csv", columns={column: ["x"] for column in columns}, rows=[2], cells="text")
+def table(*columns: str) -> RawTable:
+    return RawTable(name="a.csv", columns={column: ["x"] for column in columns}, rows=[2], cells="text")
 
 
 @pytest.mark.parametrize(

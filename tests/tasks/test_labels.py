@@ -6,11 +6,11 @@ import pytest
 
 from frostline.errors import DataError, OptionError
 from frostline.tasks.labels import LabelColumn, parse_known_labels, parse_labels
-from frostline.tasks.raw_table import Table
+from frostline.tasks.raw_table import RawTable
 
 
-def table(cells: list[Any], form: Literal["text", "typed"] = "text", names: tuple[str, ...] | None = None) -> Table:
-    return Table(
+def table(cells: list[Any], form: Literal["text", "typed"] = "text", names: tuple[str, ...] | None = None) -> RawTable:
+    return RawTable(
         name="a.csv",
         columns={"text": ["some words"] * len(cells), "label": cells},
         rows=range(2, len(cells) + 2),

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from frostline.encoders.families import FAMILIES
-from frostline.encoders.parameter_groups import Parts, find, parts_of
+from frostline.encoders.parameter_groups import ParameterGroups, find, parts_of
 from frostline.encoders.tokens import Tokens, tokenize
 from frostline.errors import EncoderError, OptionError
 from frostline.kernels import packed_layer as packed
@@ -132,7 +132,7 @@ class Encoder:
         """Whether the checkpoint is a classifier, which was tuned on some task."""
         return any("ForSequenceClassification" in name for name in self.config.architectures or ())
 
-    def parts(self) -> Parts:
+    def parts(self) -> ParameterGroups:
         """Return the parameters of the embeddings, of each layer, of the final norm and of the pooler."""
         return parts_of(self.family, self.model, self.order)
 

@@ -16,7 +16,7 @@ Named = dict[str, nn.Parameter]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Parts:
+class ParameterGroups:
     """The base model's parameters by part, under their names in the base model."""
 
     embeddings: Named
@@ -25,7 +25,7 @@ class Parts:
     pooler: Named
 
 
-def parts_of(family: Family, model: Model, order: Sequence[int] | None = None) -> Parts:
+def parts_of(family: Family, model: Model, order: Sequence[int] | None = None) -> ParameterGroups:
     """Return the base model's parameters by part.
 
     Args:
@@ -43,7 +43,7 @@ def parts_of(family: Family, model: Model, order: Sequence[int] | None = None) -
 
     layers = family.layers(model)
     origins = order or range(1, len(layers) + 1)
-    return Parts(
+    return ParameterGroups(
         embeddings=at(family.embedding_paths),
         layers=tuple(
             named([layer, *family.attached(model, origin)]) for layer, origin in zip(layers, origins, strict=True)

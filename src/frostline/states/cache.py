@@ -44,7 +44,7 @@ _READS = {Reads.ALL: False, Reads.FIRST: True, Reads.LAST: "last"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry:
+class CacheEntry:
     """One entry of the cache, for `frostline cache`."""
 
     folder: Path
@@ -258,14 +258,14 @@ def _key(states: FrozenStates) -> str:
     return digest.hexdigest()[:32]
 
 
-def list_entries() -> list[Entry]:
+def list_entries() -> list[CacheEntry]:
     """Return the entries of the cache, the most recently used first."""
     entries = []
     for path in cache_folder().glob(f"*/{_ABOUT}"):
         with contextlib.suppress(OSError, ValueError):
             about = read_json(path)
             size = sum(file.stat().st_size for file in path.parent.iterdir())
-            entries.append(Entry(folder=path.parent, about=about, size=size, last_used=path.stat().st_mtime))
+            entries.append(CacheEntry(folder=path.parent, about=about, size=size, last_used=path.stat().st_mtime))
     return sorted(entries, key=lambda entry: -entry.last_used)
 
 

@@ -1,4 +1,4 @@
-"""Typed sources -> `Table`: Parquet files, pandas DataFrames, `datasets.Dataset`."""
+"""Typed sources -> `RawTable`: Parquet files, pandas DataFrames, `datasets.Dataset`."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from frostline.errors import DataError, first_line
-from frostline.tasks.raw_table import Table, listed, show
+from frostline.tasks.raw_table import RawTable, listed, show
 
 if TYPE_CHECKING:
     import pandas as pd
     from datasets import Dataset
 
 
-def read_parquet(name: str, content: bytes) -> Table:
+def read_parquet(name: str, content: bytes) -> RawTable:
     """Return the rows of a Parquet file; class names written by `datasets` are kept."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -27,23 +27,23 @@ def read_parquet(name: str, content: bytes) -> Table:
         raise DataError(f"{name}: broken Parquet file ({first_line(problem)}); download or write it again") from None
 
 
-def read_dataset(name: str, dataset: Dataset) -> Table:
+def read_dataset(name: str, dataset: Dataset) -> RawTable:
     """Return the rows of a `datasets.Dataset`, in its order, with the names of its class labels."""
     names = {column: tuple(f.names) for column, f in dataset.features.items() if type(f).__name__ == "ClassLabel"}
     return _read_arrow(name, dataset.with_format("arrow")[:], names)
 
 
-def read_frame(name: str, frame: pd.DataFrame) -> Table:
+def read_frame(name: str, frame: pd.DataFrame) -> RawTable:
     """Return the rows of a pandas DataFrame, numbered from 1 whatever its index is."""
     columns = [str(column) for column in frame.columns]
     _check_shape(name, columns, len(frame))
     cells = {column: [_to_plain(v) for v in _values(frame.iloc[:, i])] for i, column in enumerate(columns)}
-    return Table(name=name, columns=cells, rows=range(1, len(frame) + 1), cells="typed")
+    return RawTable(name=name, columns=cells, rows=range(1, len(frame) + 1), cells="typed")
 
 
-def _read_arrow(name: str, arrow: Any, class_names: dict[str, tuple[str, ...]]) -> Table:
+def _read_arrow(name: str, arrow: Any, class_names: dict[str, tuple[str, ...]]) -> RawTable:
     _check_shape(name, arrow.column_names, arrow.num_rows)
-    return Table(
+    return RawTable(
         name=name,
         columns=_Columns(arrow),
         rows=range(1, arrow.num_rows + 1),

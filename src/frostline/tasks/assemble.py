@@ -23,7 +23,7 @@ VALIDATION_SHARE = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
-class Parts:
+class UnsplitTask:
     """A task before its missing splits are carved.
 
     Args:
@@ -57,7 +57,7 @@ class Parts:
     guessed_columns: tuple[tuple[str, str], ...] = ()
 
 
-def assemble(parts: Parts, *, protocol: Protocol, seed: int, metric: str | None, carves: bool = True) -> Task:
+def assemble(parts: UnsplitTask, *, protocol: Protocol, seed: int, metric: str | None, carves: bool = True) -> Task:
     """Return the task made of these parts; its notes list what was done to them."""
     if protocol not in ("held-out", "paper"):
         raise OptionError(f"unknown protocol {protocol!r}; known: held-out, paper")
@@ -91,7 +91,7 @@ def assemble(parts: Parts, *, protocol: Protocol, seed: int, metric: str | None,
 
 
 def _carve(
-    parts: Parts, validation: Split | None, test: Split | None, *, protocol: Protocol, seed: int
+    parts: UnsplitTask, validation: Split | None, test: Split | None, *, protocol: Protocol, seed: int
 ) -> tuple[Split, Split, Split, list[str]]:
     train, notes = parts.train, []
     test_size, validation_size = parts.sizes or (None, None)
@@ -116,7 +116,7 @@ def _carve(
     return train, validation, test, notes
 
 
-def _nothing_to_carve(parts: Parts) -> DataError:
+def _nothing_to_carve(parts: UnsplitTask) -> DataError:
     rows = counted(len(parts.train), "row")
     if len(set(zip(parts.train.texts, parts.train.pairs or parts.train.texts, strict=True))) == 1:
         same = f"{parts.source}: all {rows} have the same text, and copies stay together"
@@ -130,7 +130,7 @@ def _nothing_to_carve(parts: Parts) -> DataError:
     )
 
 
-def _refuse_single_examples(parts: Parts) -> None:
+def _refuse_single_examples(parts: UnsplitTask) -> None:
     if parts.kind != "classification":
         return
     sizes = Counter(parts.train.labels)
@@ -144,7 +144,7 @@ def _refuse_single_examples(parts: Parts) -> None:
         )
 
 
-def _note_repeated_rows(parts: Parts) -> list[str]:
+def _note_repeated_rows(parts: UnsplitTask) -> list[str]:
     repeated, conflicts = count_duplicates(parts.train)
     if not repeated:
         return []
@@ -152,7 +152,7 @@ def _note_repeated_rows(parts: Parts) -> list[str]:
     return [f"{counted(repeated, 'row')} of train repeat an earlier one{clash}; copies stay together in one split"]
 
 
-def _note_shared_rows(parts: Parts) -> list[str]:
+def _note_shared_rows(parts: UnsplitTask) -> list[str]:
     pairs = [
         ("validation", parts.validation, "train", parts.train),
         ("test", parts.test, "train", parts.train),

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 from frostline.errors import DataError, OptionError
 from frostline.tasks.arrow import read_dataset
-from frostline.tasks.assemble import Parts
+from frostline.tasks.assemble import UnsplitTask
 from frostline.tasks.delimited import read_csv, read_plain_tsv
 from frostline.tasks.files import SUFFIXES, format_of, read_file, read_text
 from frostline.tasks.hub import is_saved_dataset, load_hub, load_saved
 from frostline.tasks.labels import LabelColumn, parse_choice_labels, parse_known_labels
 from frostline.tasks.preset import PRESETS, Preset
-from frostline.tasks.raw_table import Table, counted, listed, show
+from frostline.tasks.raw_table import RawTable, counted, listed, show
 from frostline.tasks.task import Labels, Split
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Fields:
     groups: Sequence[str] | None = None
 
 
-Builder = Callable[[Table], Fields]
+Builder = Callable[[RawTable], Fields]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,12 +65,12 @@ class Benchmark(Preset):
     train_files: tuple[str, ...] = ("train",)
     dev_files: tuple[str, ...] = ("dev", "validation", "val")
     headerless: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    tidy: Callable[[Table], Table] | None = None
+    tidy: Callable[[RawTable], RawTable] | None = None
     drops_label: str | None = None
     drops_short_rows: bool = False
     dev_alone: bool = False
 
-    def read(self, data_dir: str | Path | DatasetDict | None, revision: str | None) -> Parts:
+    def read(self, data_dir: str | Path | DatasetDict | None, revision: str | None) -> UnsplitTask:
         """Return the official rows, from a folder (or dataset) if one is given, else from the hub."""
         if data_dir is None:
             name, config = self.hub
@@ -92,7 +92,7 @@ class Benchmark(Preset):
             train, dev = dev, None
         if train is None:
             raise DataError(f"{source}: neither train nor dev rows for {self.name}")
-        return Parts(
+        return UnsplitTask(
             name=self.name,
             kind=self.kind,
             label_names=self.label_names,
@@ -110,7 +110,7 @@ def register(benchmark: Benchmark) -> Preset:
     return PRESETS.add(benchmark.name, benchmark)
 
 
-def _read_dict(task: Benchmark, splits: DatasetDict) -> tuple[Table | None, Table | None]:
+def _read_dict(task: Benchmark, splits: DatasetDict) -> tuple[RawTable | None, RawTable | None]:
     tables = []
     for stems in (task.train_files, task.dev_files):
         stem = next((stem for stem in stems if stem in splits), None)
@@ -139,7 +139,7 @@ def _find_folder(task: Benchmark, folder: Path) -> Path:
     )
 
 
-def _read_folder(task: Benchmark, folder: Path) -> tuple[Table | None, Table | None]:
+def _read_folder(task: Benchmark, folder: Path) -> tuple[RawTable | None, RawTable | None]:
     if is_saved_dataset(folder):
         saved = load_saved(folder)
         if not isinstance(saved, dict):
@@ -169,7 +169,7 @@ def _possible_files(stems: Sequence[str]) -> str:
     return ", ".join(f"{stem}{suffix}" for stem in stems for suffix in (".tsv", ".jsonl", ".csv", ".parquet"))
 
 
-def _read_files(task: Benchmark, paths: list[Path]) -> Table | None:
+def _read_files(task: Benchmark, paths: list[Path]) -> RawTable | None:
     tables = [_read_official(task, path) for path in paths]
     if len(tables) < 2:
         return tables[0] if tables else None
@@ -178,7 +178,7 @@ def _read_files(task: Benchmark, paths: list[Path]) -> Table | None:
     return replace(tables[0], columns=columns, rows=rows)
 
 
-def _read_official(task: Benchmark, path: Path) -> Table:
+def _read_official(task: Benchmark, path: Path) -> RawTable:
     suffix = format_of(path)
     columns = task.headerless.get(suffix)
     if suffix == ".tsv":
@@ -188,7 +188,7 @@ def _read_official(task: Benchmark, path: Path) -> Table:
     return read_file(path)
 
 
-def _parse_split(task: Benchmark, table: Table, name: str, notes: list[str]) -> Split:
+def _parse_split(task: Benchmark, table: RawTable, name: str, notes: list[str]) -> Split:
     if table.dropped:
         notes.append(f"{name}: {counted(len(table.dropped), 'damaged row')} left out ({listed(list(table.dropped))})")
     table = _name_by_role(task, task.tidy(table) if task.tidy else table)
@@ -210,7 +210,7 @@ def _parse_split(task: Benchmark, table: Table, name: str, notes: list[str]) -> 
     )
 
 
-def _name_by_role(task: Benchmark, table: Table) -> Table:
+def _name_by_role(task: Benchmark, table: RawTable) -> RawTable:
     chosen = {}
     for role, candidates in task.columns.items():
         column = next((c for c in candidates if c in table.columns), None)
@@ -225,7 +225,7 @@ def _name_by_role(task: Benchmark, table: Table) -> Table:
     return replace(table, columns=columns, class_names=names)
 
 
-def _parse_labels(task: Benchmark, table: Table, fields: Fields) -> Labels:
+def _parse_labels(task: Benchmark, table: RawTable, fields: Fields) -> Labels:
     if fields.choices is not None:
         return parse_choice_labels(table, "label", fields.choices)
     if task.label_names:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from frostline.tasks.benchmark import Builder, Fields
-from frostline.tasks.raw_table import Table
+from frostline.tasks.raw_table import RawTable
 from frostline.tasks.texts import parse_texts
 
 
@@ -15,7 +15,7 @@ def build_single(text: str) -> Builder:
 def build_pair(first: str, second: str, *, group: str | None = None) -> Builder:
     """Return a builder of rows with two texts; rows with the same text in the group column are never separated."""
 
-    def build(table: Table) -> Fields:
+    def build(table: RawTable) -> Fields:
         texts, pairs = parse_texts(table, first), parse_texts(table, second)
         return Fields(texts=texts, pairs=pairs, groups={first: texts, second: pairs}[group] if group else None)
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from frostline.errors import DataError, OptionError, did_you_mean
-from frostline.tasks.raw_table import Table, listed, show
+from frostline.tasks.raw_table import RawTable, listed, show
 
 _TEXT_NAMES = (
     *("text", "sentence", "review", "content", "comment", "tweet", "body", "message", "document"),
@@ -58,7 +58,7 @@ class Columns:
 
 
 def choose_columns(
-    table: Table,
+    table: RawTable,
     *,
     text: str | None = None,
     text_pair: str | None = None,
@@ -99,7 +99,7 @@ def guesses_in_words(guessed: Sequence[tuple[str, str]]) -> str:
 
 
 def check_columns(
-    table: Table,
+    table: RawTable,
     *,
     text: str | None = None,
     text_pair: str | None = None,
@@ -116,7 +116,7 @@ def check_columns(
     return names
 
 
-def check_column(table: Table, column: str, flag: str) -> None:
+def check_column(table: RawTable, column: str, flag: str) -> None:
     """Refuse a column that the table does not have; the message lists the table's columns."""
     if column not in table.columns:
         raise DataError(
@@ -146,7 +146,7 @@ def _guess_text(
     return _first(free, _TEXT_NAMES, taken=set()), None
 
 
-def _guess_choices(table: Table, by_key: dict[str, str]) -> tuple[str, ...]:
+def _guess_choices(table: RawTable, by_key: dict[str, str]) -> tuple[str, ...]:
     for name in _CHOICE_LISTS:
         if name in by_key and isinstance(table.columns[by_key[name]][0], list | tuple):
             return (by_key[name],)
@@ -159,7 +159,7 @@ def _guess_choices(table: Table, by_key: dict[str, str]) -> tuple[str, ...]:
 
 
 def _use_last_column(
-    table: Table, text: str | None, pair: str | None, label: str | None, choices: tuple[str, ...]
+    table: RawTable, text: str | None, pair: str | None, label: str | None, choices: tuple[str, ...]
 ) -> tuple[str | None, str | None]:
     """Return text and label; if one of them is missing and only one column is unused, it is that column."""
     unused = [column for column in table.columns if column not in {text, pair, label, *choices}]
@@ -168,7 +168,7 @@ def _use_last_column(
     return text, label
 
 
-def _undecided(table: Table, text: str | None, label: str | None) -> DataError:
+def _undecided(table: RawTable, text: str | None, label: str | None) -> DataError:
     columns = list(table.columns)
     if len(columns) == 1:
         mark = next((mark for mark in ";\t|," if mark in columns[0]), None)
@@ -184,6 +184,6 @@ def _undecided(table: Table, text: str | None, label: str | None) -> DataError:
     )
 
 
-def list_columns(table: Table) -> str:
+def list_columns(table: RawTable) -> str:
     """Return the names of the table's first columns, for messages."""
     return listed([show(column, width=40) for column in table.columns], most=12)

@@ -17,13 +17,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from frostline.errors import DataError
-from frostline.tasks.raw_table import Table, counted, listed, show
+from frostline.tasks.raw_table import RawTable, counted, listed, show
 
 Record = tuple[int, list[str]]
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')
 
 
-def read_csv(name: str, text: str, *, columns: Sequence[str] | None = None) -> Table:
+def read_csv(name: str, text: str, *, columns: Sequence[str] | None = None) -> RawTable:
     """Return the table in comma-separated text; the first record names the columns unless they are given."""
     first = text.lstrip("\ufeff").split("\n", 1)[0]
     if columns is None and "," not in first:
@@ -36,7 +36,7 @@ def read_csv(name: str, text: str, *, columns: Sequence[str] | None = None) -> T
     return _table(name, _csv_records(name, text, delimiter=","), columns)
 
 
-def read_tsv(name: str, text: str) -> Table:
+def read_tsv(name: str, text: str) -> RawTable:
     """Return the table in tab-separated text, with or without quoting (see the module)."""
     plain = _line_records(text)
     if plain and all(len(fields) == len(plain[0][1]) for _, fields in plain):
@@ -49,7 +49,7 @@ def read_tsv(name: str, text: str) -> Table:
 
 def read_plain_tsv(
     name: str, text: str, *, columns: Sequence[str] | None = None, drops_short_rows: bool = False
-) -> Table:
+) -> RawTable:
     """Return the table in tab-separated text in which a quote is an ordinary character, as in the GLUE files.
 
     Args:
@@ -99,7 +99,7 @@ def _csv_records(name: str, text: str, *, delimiter: str) -> list[Record]:
     return records
 
 
-def _table(name: str, records: list[Record], columns: Sequence[str] | None) -> Table:
+def _table(name: str, records: list[Record], columns: Sequence[str] | None) -> RawTable:
     if not records:
         raise DataError(f"{name}: empty file")
     header = list(columns) if columns else _header(name, records[0])
@@ -111,7 +111,7 @@ def _table(name: str, records: list[Record], columns: Sequence[str] | None) -> T
             source = "as in the official file" if columns else "as in the header"
             raise DataError(f"{name}:{row}: {counted(len(fields), 'field')}, expected {len(header)} {source}")
     cells = zip(*[fields for _, fields in body], strict=True)
-    return Table(
+    return RawTable(
         name=name,
         columns={column: list(values) for column, values in zip(header, cells, strict=True) if column},
         rows=[row for row, _ in body],

@@ -1,4 +1,4 @@
-"""Files -> `Table`: the reader for a file name, and checks that the content fits the name."""
+"""Files -> `RawTable`: the reader for a file name, and checks that the content fits the name."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from frostline.errors import DataError
 from frostline.tasks.arrow import read_parquet
 from frostline.tasks.delimited import read_csv, read_tsv
 from frostline.tasks.json_rows import read_json, read_json_lines
-from frostline.tasks.raw_table import Table, listed
+from frostline.tasks.raw_table import RawTable, listed
 
-_TEXT_READERS: dict[str, Callable[[str, str], Table]] = {
+_TEXT_READERS: dict[str, Callable[[str, str], RawTable]] = {
     ".csv": read_csv,
     ".tsv": read_tsv,
     ".jsonl": read_json_lines,
@@ -44,7 +44,7 @@ def format_of(path: str | Path) -> str:
     return Path(name).suffix
 
 
-def read_file(path: str | Path) -> Table:
+def read_file(path: str | Path) -> RawTable:
     """Return the rows of a CSV, TSV, JSON lines, JSON or Parquet file, plain or .gz."""
     suffix = format_of(path)
     if Path(path).is_dir():

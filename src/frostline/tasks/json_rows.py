@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 from frostline.errors import DataError
-from frostline.tasks.raw_table import MISSING, Table, show
+from frostline.tasks.raw_table import MISSING, RawTable, show
 
 
-def read_json_lines(name: str, text: str) -> Table:
+def read_json_lines(name: str, text: str) -> RawTable:
     """Return the table in a text with one JSON object per line; blank lines are skipped."""
     objects: list[tuple[int, dict[str, object]]] = []
     for row, line in enumerate(text.split("\n"), start=1):
@@ -24,7 +24,7 @@ def read_json_lines(name: str, text: str) -> Table:
     return _table(name, objects)
 
 
-def read_json(name: str, text: str) -> Table:
+def read_json(name: str, text: str) -> RawTable:
     """Return the table in a JSON list of objects (rows count from 1), or in JSON lines with the suffix .json."""
     try:
         value = json.loads(text)
@@ -57,7 +57,7 @@ def _kind(value: object) -> str:
     return kinds.get(type(value), "null")
 
 
-def _table(name: str, objects: list[tuple[int, dict[str, object]]]) -> Table:
+def _table(name: str, objects: list[tuple[int, dict[str, object]]]) -> RawTable:
     if not objects:
         raise DataError(f"{name}: empty file")
     columns = dict.fromkeys(key for _, item in objects for key in item)
@@ -65,7 +65,7 @@ def _table(name: str, objects: list[tuple[int, dict[str, object]]]) -> Table:
         if not column.strip():
             row = next(row for row, item in objects if column in item)
             raise DataError(f"{name}:{row}: a key has no name ({show(column)})")
-    return Table(
+    return RawTable(
         name=name,
         columns={column: [item.get(column, MISSING) for _, item in objects] for column in columns},
         rows=[row for row, _ in objects],

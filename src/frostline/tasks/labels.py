@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from frostline.errors import DataError, OptionError, did_you_mean
-from frostline.tasks.raw_table import MISSING, Table, counted, is_missing, listed, show
+from frostline.tasks.raw_table import MISSING, RawTable, counted, is_missing, listed, show
 from frostline.tasks.task import Kind, Labels
 
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?|[+-]?(inf|infinity)", re.ASCII | re.IGNORECASE)
@@ -35,7 +35,7 @@ class LabelColumn:
     notes: tuple[str, ...] = ()
 
 
-def parse_labels(table: Table, column: str, *, kind: Kind | None = None, may_be_one: bool = False) -> LabelColumn:
+def parse_labels(table: RawTable, column: str, *, kind: Kind | None = None, may_be_one: bool = False) -> LabelColumn:
     """Return the labels of the training rows, whose kind and classes are not known yet.
 
     Args:
@@ -69,7 +69,7 @@ def parse_labels(table: Table, column: str, *, kind: Kind | None = None, may_be_
     return LabelColumn(kind="classification", names=names, labels=labels, notes=notes)
 
 
-def parse_known_labels(table: Table, column: str, known: LabelColumn) -> Labels:
+def parse_known_labels(table: RawTable, column: str, known: LabelColumn) -> Labels:
     """Return the labels of further rows (validation, test) of a task whose classes are known."""
     if known.kind == "regression":
         return _to_finite(table, column, _read_values(table, column)[0])
@@ -90,7 +90,7 @@ def parse_known_labels(table: Table, column: str, known: LabelColumn) -> Labels:
     return tuple([number_of[type(value), value] for value in values])
 
 
-def parse_choice_labels(table: Table, column: str, choices: Sequence[Sequence[str]]) -> tuple[int, ...]:
+def parse_choice_labels(table: RawTable, column: str, choices: Sequence[Sequence[str]]) -> tuple[int, ...]:
     """Return the number of the right choice in every row, counted from 0."""
     values, _ = _read_values(table, column)
     labels = []
@@ -114,7 +114,7 @@ def name_of(value: Value, is_numeric: bool) -> str:
     return str(int(number)) if math.isfinite(number) and number == int(number) else repr(float(number))
 
 
-def _read_values(table: Table, column: str) -> tuple[list[Value], tuple[str, ...]]:
+def _read_values(table: RawTable, column: str) -> tuple[list[Value], tuple[str, ...]]:
     """Return the cells without surrounding spaces, each a single value, and a note about removed spaces."""
     values: list[Value] = []
     missing: list[int] = []
@@ -135,13 +135,13 @@ def _read_values(table: Table, column: str) -> tuple[list[Value], tuple[str, ...
     return values, notes
 
 
-def _missing_labels(table: Table, column: str, missing: list[int]) -> DataError:
+def _missing_labels(table: RawTable, column: str, missing: list[int]) -> DataError:
     problem = "no such key" if table.columns[column][missing[0]] is MISSING else "no label"
     rows = f" ({counted(len(missing), 'row')} of {len(table):,}: {listed([table.rows[i] for i in missing])})"
     return table.error(missing[0], column, f"{problem}{rows if len(missing) > 1 else ''}; label the row or remove it")
 
 
-def _not_a_label(table: Table, index: int, cell: object) -> str:
+def _not_a_label(table: RawTable, index: int, cell: object) -> str:
     if not isinstance(cell, list | tuple):
         return f"{show(cell)} is not a label; give a string or a number"
     for name, cells in table.columns.items():
@@ -152,7 +152,7 @@ def _not_a_label(table: Table, index: int, cell: object) -> str:
     return f"a list ({show(cell, width=40)}); multi-label rows are not supported, give one label per row"
 
 
-def _refuse_mixture(table: Table, column: str, values: list[Value], kind: Kind | None) -> bool:
+def _refuse_mixture(table: RawTable, column: str, values: list[Value], kind: Kind | None) -> bool:
     """Whether all labels are numbers; refuse a mixture of numbers and names, at a row of the rarer kind."""
     kinds = [_kind_of(value, table.cells) for value in values]
     counts = Counter(kinds).most_common()
@@ -182,7 +182,7 @@ def _as_number(value: Value) -> int | float | None:
     return None if isinstance(value, str | bool) else value
 
 
-def _to_finite(table: Table, column: str, values: Sequence[Value]) -> tuple[float, ...]:
+def _to_finite(table: RawTable, column: str, values: Sequence[Value]) -> tuple[float, ...]:
     numbers = []
     for index, value in enumerate(values):
         number = _as_number(value)
@@ -210,7 +210,7 @@ def _decide(values: list[Value], is_numeric: bool) -> tuple[Kind, str]:
 
 
 def _class_names(
-    table: Table, column: str, values: list[Value], is_numeric: bool, *, is_asked: bool, may_be_one: bool
+    table: RawTable, column: str, values: list[Value], is_numeric: bool, *, is_asked: bool, may_be_one: bool
 ) -> tuple[str, ...]:
     first: dict[str, int] = {}
     for index, value in enumerate(values):
@@ -237,14 +237,14 @@ def _class_names(
     return tuple(sorted(first, key=float)) if is_numeric else tuple(sorted(first))
 
 
-def _single_class(table: Table, column: str, name: str) -> DataError:
+def _single_class(table: RawTable, column: str, name: str) -> DataError:
     return DataError(
         f"{table.name}: column {show(column)}: only one class ({show(name)}) in {counted(len(table), 'row')}; "
         "two or more are needed"
     )
 
 
-def _read_class_label(table: Table, column: str, kind: Kind | None) -> LabelColumn:
+def _read_class_label(table: RawTable, column: str, kind: Kind | None) -> LabelColumn:
     if kind == "regression":
         raise OptionError(
             f"{table.name}: column {show(column)} contains classes, not numbers; it cannot be a regression target"
@@ -258,7 +258,7 @@ def _read_class_label(table: Table, column: str, kind: Kind | None) -> LabelColu
     return LabelColumn(kind="classification", names=names, labels=labels, notes=notes)
 
 
-def _check_class_numbers(table: Table, column: str) -> tuple[int, ...]:
+def _check_class_numbers(table: RawTable, column: str) -> tuple[int, ...]:
     """Return the class numbers of a column with known names; `datasets` writes -1 for 'no label'."""
     cells = table.columns[column]
     missing = [index for index, cell in enumerate(cells) if is_missing(cell) or cell == -1]

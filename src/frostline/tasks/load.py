@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from frostline.errors import DataError, OptionError, did_you_mean
 from frostline.tasks.arrow import read_dataset, read_frame
-from frostline.tasks.assemble import Parts, assemble
+from frostline.tasks.assemble import UnsplitTask, assemble
 from frostline.tasks.columns import Columns, check_column, choose_columns
 from frostline.tasks.files import format_of, has_known_suffix, missing_file, read_file
 from frostline.tasks.hub import is_saved_dataset, load_hub, load_saved
 from frostline.tasks.labels import LabelColumn, parse_choice_labels, parse_known_labels, parse_labels
 from frostline.tasks.preset import Preset, find_preset, near_preset, unknown_preset
-from frostline.tasks.raw_table import Table, is_missing, listed, show
+from frostline.tasks.raw_table import RawTable, is_missing, listed, show
 from frostline.tasks.task import KINDS, Kind, Labels, Protocol, Split, Task
 from frostline.tasks.texts import parse_rows
 
@@ -106,7 +106,7 @@ def _find_preset(data: Source) -> Preset | None:
 
 def _read_preset(
     preset: Preset, given: Mapping[str, object], data_dir: str | Path | DatasetDict | None, revision: str | None
-) -> Parts:
+) -> UnsplitTask:
     useless = [f"`{name}`" for name, value in given.items() if value is not None]
     if useless:
         raise OptionError(
@@ -119,7 +119,7 @@ def _read_preset(
     return replace(preset.read(data_dir, revision), preset=preset.name)
 
 
-def _read_tables(data: Source, revision: str | None) -> tuple[dict[str, Table], str]:
+def _read_tables(data: Source, revision: str | None) -> tuple[dict[str, RawTable], str]:
     """Return the tables by split, and the task's name."""
     if isinstance(data, str) and data == "-":
         raise OptionError("-: standard input is not read; give a file")
@@ -144,7 +144,7 @@ def _read_tables(data: Source, revision: str | None) -> tuple[dict[str, Table], 
     return {"train": _read_table(data, "data")}, type(data).__name__
 
 
-def _read_table(source: Any, role: str) -> Table:
+def _read_table(source: Any, role: str) -> RawTable:
     """Return the table of one file, frame or dataset, for one role."""
     if isinstance(source, str | Path):
         return read_file(source)
@@ -152,7 +152,7 @@ def _read_table(source: Any, role: str) -> Table:
     return _read_in_memory(kind if role == "data" else f"{kind} ({role})", source)
 
 
-def _read_in_memory(name: str, source: Any) -> Table:
+def _read_in_memory(name: str, source: Any) -> RawTable:
     kind = type(source).__name__
     if kind == "DataFrame":
         return read_frame(name, source)
@@ -161,7 +161,7 @@ def _read_in_memory(name: str, source: Any) -> Table:
     raise OptionError(f"{name}: cannot read a task from a {kind}; give a file, a DataFrame or a Dataset")
 
 
-def _read_dict(name: str, splits: Mapping[str, Any]) -> dict[str, Table]:
+def _read_dict(name: str, splits: Mapping[str, Any]) -> dict[str, RawTable]:
     if len(splits) == 1:
         return {"train": _read_in_memory(name, next(iter(splits.values())))}
     chosen = {role: next((n for n in names if n in splits), None) for role, names in _SPLIT_NAMES.items()}
@@ -171,7 +171,7 @@ def _read_dict(name: str, splits: Mapping[str, Any]) -> dict[str, Table]:
     return {role: _read_in_memory(f"{name}[{split}]", splits[split]) for role, split in chosen.items() if split}
 
 
-def _drop_unlabelled(tables: dict[str, Table], columns: Columns) -> list[str]:
+def _drop_unlabelled(tables: dict[str, RawTable], columns: Columns) -> list[str]:
     """Remove the splits of a published dataset whose labels are secret, and return notes about them."""
     notes = []
     for role in [name for name in ("validation", "test") if name in tables]:
@@ -186,13 +186,13 @@ def _drop_unlabelled(tables: dict[str, Table], columns: Columns) -> list[str]:
 
 def _parse_tables(
     name: str,
-    tables: Mapping[str, Table],
+    tables: Mapping[str, RawTable],
     columns: Columns,
     *,
     kind: Kind | None,
     notes: Sequence[str],
     may_be_one: bool,
-) -> Parts:
+) -> UnsplitTask:
     train = tables["train"]
     if kind == "multiple choice" and not columns.choices:
         raise OptionError(f"{train.name}: multiple choice needs the columns with the choices (`choices`)")
@@ -213,7 +213,7 @@ def _parse_tables(
         else:
             labels = parse_known_labels(table, columns.label, train_labels)
         splits[role] = Split(texts=texts, pairs=pairs, choices=choices, labels=labels, rows=tuple(table.rows))
-    return Parts(
+    return UnsplitTask(
         name=name,
         kind=train_labels.kind if train_labels else "multiple choice",
         label_names=train_labels.names if train_labels else _choice_names(splits),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from frostline.errors import OptionError, did_you_mean
 from frostline.registry import Registry
-from frostline.tasks.assemble import Parts
+from frostline.tasks.assemble import UnsplitTask
 from frostline.tasks.raw_table import show
 from frostline.tasks.task import Kind
 
@@ -45,7 +45,7 @@ class Preset:
     tags: tuple[str, ...] = ()
     takes_data_dir: bool = True
 
-    def read(self, data_dir: str | Path | DatasetDict | None, revision: str | None) -> Parts:
+    def read(self, data_dir: str | Path | DatasetDict | None, revision: str | None) -> UnsplitTask:
         """Return the official rows, from a folder (or dataset) if one is given."""
         raise NotImplementedError
 

@@ -21,7 +21,7 @@ MISSING: Final = Missing()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table:
+class RawTable:
     """Columns of cells as read.
 
     Args:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from frostline.tasks.columns import Columns
-from frostline.tasks.raw_table import MISSING, Table, counted, is_missing, listed, show
+from frostline.tasks.raw_table import MISSING, RawTable, counted, is_missing, listed, show
 
 Texts = tuple[str, ...]
 
 
-def parse_rows(table: Table, columns: Columns) -> tuple[Texts, Texts | None, tuple[Texts, ...] | None]:
+def parse_rows(table: RawTable, columns: Columns) -> tuple[Texts, Texts | None, tuple[Texts, ...] | None]:
     """Return the texts, second texts and choices of all rows; a question and its second text become one text."""
     texts = parse_texts(table, columns.text)
     pairs = parse_texts(table, columns.pair) if columns.pair else None
@@ -21,7 +21,7 @@ def parse_rows(table: Table, columns: Columns) -> tuple[Texts, Texts | None, tup
     return texts, None, parse_choices(table, columns.choices)
 
 
-def parse_texts(table: Table, column: str) -> Texts:
+def parse_texts(table: RawTable, column: str) -> Texts:
     """Return the texts of a column unchanged; refuse cells that are not strings, or that are empty."""
     cells = table.columns[column]
     for index, cell in enumerate(cells):
@@ -37,7 +37,7 @@ def parse_texts(table: Table, column: str) -> Texts:
     return texts
 
 
-def check_unicode(table: Table, column: str, texts: Sequence[str]) -> None:
+def check_unicode(table: RawTable, column: str, texts: Sequence[str]) -> None:
     """Refuse lone surrogates: JSON can contain them, but tokenizers cannot read them."""
     try:
         "".join(texts).encode("utf-8")
@@ -46,7 +46,7 @@ def check_unicode(table: Table, column: str, texts: Sequence[str]) -> None:
         raise table.error(bad, column, "contains a lone surrogate (invalid Unicode); fix the escape") from None
 
 
-def parse_choices(table: Table, columns: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+def parse_choices(table: RawTable, columns: Sequence[str]) -> tuple[tuple[str, ...], ...]:
     """Return the choices of every row, from one column of lists or from one column per choice."""
     if len(columns) > 1:
         return tuple(zip(*[parse_texts(table, column) for column in columns], strict=True))

@@ -12,7 +12,7 @@ from frostline.tasks import Split
 from frostline.tasks.arrow import read_dataset, read_frame
 from frostline.tasks.columns import Columns, check_columns, choose_columns, list_columns
 from frostline.tasks.files import has_known_suffix, read_file
-from frostline.tasks.raw_table import Table, show
+from frostline.tasks.raw_table import RawTable, show
 from frostline.tasks.texts import parse_rows
 
 _STAND_IN = "(no label)"
@@ -83,7 +83,7 @@ def _take_apart(item: Any) -> tuple[Any, str | tuple[str, ...] | None]:
     return None, None
 
 
-def _read_table(data: Any) -> Table | None:
+def _read_table(data: Any) -> RawTable | None:
     if isinstance(data, str | Path):
         if not Path(data).exists() and not has_known_suffix(data):
             raise DataError(
@@ -96,7 +96,9 @@ def _read_table(data: Any) -> Table | None:
     return read_dataset(kind, data) if kind == "Dataset" else None
 
 
-def _choose_columns(table: Table, text: str | None, pair: str | None, choices: str | Sequence[str] | None) -> Columns:
+def _choose_columns(
+    table: RawTable, text: str | None, pair: str | None, choices: str | Sequence[str] | None
+) -> Columns:
     """Return the columns as for a task; a made-up column replaces the label, which may be missing."""
     check_columns(table, text=text, text_pair=pair, choices=choices)
     labelled = replace(table, columns={**table.columns, _STAND_IN: [0] * len(table)})

@@ -77,12 +77,12 @@ def train(
         checkpoints: where to store the state, so that an interrupted run can continue.
         progress: progress callback.
     """
-    run = Run(tunable, rows, validation, recipe, metrics, learning_rate, new_layers, checkpoints, progress)
+    run = TrainingRun(tunable, rows, validation, recipe, metrics, learning_rate, new_layers, checkpoints, progress)
     audit = run.all_epochs()
     return run.trained(run.so_far, audit, run.best_outputs)
 
 
-class Run:
+class TrainingRun:
     """One run of the loop and its state; methods without an underscore differ when several heads train at once."""
 
     def __init__(

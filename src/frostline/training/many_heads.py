@@ -22,7 +22,7 @@ from frostline.progress import Progress, silent
 from frostline.records import Plan, Recipe
 from frostline.training.checkpoints import Progressed
 from frostline.training.dataset import Examples
-from frostline.training.loop import Run, Trained, Weights, weights_of
+from frostline.training.loop import Trained, TrainingRun, Weights, weights_of
 from frostline.training.model import Tunable
 
 
@@ -61,7 +61,7 @@ def train_heads(
     return [run.trained(so_far, audit, own) for so_far, own in zip(run.each, outputs, strict=True)]
 
 
-class _Together(Run):
+class _Together(TrainingRun):
     """The loop for several heads: each is clipped, evaluated and kept by itself."""
 
     last: Weights  # of the last evaluation

@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 
 from frostline.encoders.loading import load_encoder
 from frostline.errors import MeasureError
-from frostline.scoring.probes.holdout import Predictions, draw, estimate_metric, hold_out
+from frostline.scoring.probes.holdout import HeldOutPredictions, draw, estimate_metric, hold_out
 from frostline.scoring.score_inputs import Evidence
 from frostline.scoring.scores import LAYER_SCORES
 from frostline.scoring.scores.probe_linear import probe_linear
@@ -197,10 +197,10 @@ def test_probes_register_as_scores_of_which_high_is_good(name):
 # Its uncertainty -----------------------------------------------------------------------------------------------------
 
 
-def made_up(labels: torch.Tensor, right: torch.Tensor, **changes) -> Predictions:
+def made_up(labels: torch.Tensor, right: torch.Tensor, **changes) -> HeldOutPredictions:
     """Predictions of two classes that are right where they are said to be."""
     guesses = torch.where(right, labels, 1 - labels)
-    found = Predictions(labels=labels, guesses=guesses, groups=torch.arange(len(labels)), metric="accuracy")
+    found = HeldOutPredictions(labels=labels, guesses=guesses, groups=torch.arange(len(labels)), metric="accuracy")
     return replace(found, **changes)
 
 
@@ -245,7 +245,7 @@ def test_a_replicate_is_the_metric_of_the_rows_drawn(metric, classes):
     source = torch.Generator().manual_seed(classes)
     labels, guesses = (torch.randint(classes, shape, generator=source) for shape in ((30,), (2, 30)))
     guesses[1] = 0
-    found = Predictions(labels=labels, guesses=guesses, groups=torch.arange(30), metric=metric)
+    found = HeldOutPredictions(labels=labels, guesses=guesses, groups=torch.arange(30), metric=metric)
     counts = draw(30, 25, seed=2)
     for replicate, count in zip(found.resampled(counts), counts, strict=True):
         rows = torch.arange(30).repeat_interleave(count)

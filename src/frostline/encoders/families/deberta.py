@@ -14,7 +14,7 @@ from frostline.encoders.families._prefix_attention import gather
 from frostline.errors import EncoderError
 
 
-class Context(NamedTuple):
+class RelativeContext(NamedTuple):
     """The input that DeBERTa's layers share for one padded batch."""
 
     mask: Tensor  # (texts, longest), 1 at real tokens
@@ -54,11 +54,11 @@ class Deberta(Family):
             positions = torch.zeros_like(positions)  # not used, and possibly beyond the table
         return super().embed(model, ids, types, positions)
 
-    def context(self, model: Model, mask: Tensor, dtype: torch.dtype) -> Context:
+    def context(self, model: Model, mask: Tensor, dtype: torch.dtype) -> RelativeContext:
         """Return the pairwise mask, relative positions, and the (normalised) relative embeddings."""
         encoder = model.encoder
         like_states = torch.empty((1, mask.shape[1], 1), device=mask.device)  # only its length is read
-        return Context(
+        return RelativeContext(
             mask=mask.long(),
             attention_mask=encoder.get_attention_mask(mask.long()),
             relative_positions=encoder.get_rel_pos(like_states),

@@ -61,7 +61,7 @@ def part_rows(evidence: Evidence, rows: Tensor, parts: int, *, seed: int) -> tup
 
 
 @dataclass(frozen=True, kw_only=True)
-class Predictions:
+class HeldOutPredictions:
     """Predictions of each layer's probe for the same held-out items: rows, or questions of multiple choice.
 
     Args:
@@ -90,7 +90,7 @@ class Predictions:
         return values if METRICS[self.metric].higher_is_better else -values
 
 
-def make_predictions(evidence: Evidence, rows: Tensor, outputs: Tensor, classes: Tensor | None) -> Predictions:
+def make_predictions(evidence: Evidence, rows: Tensor, outputs: Tensor, classes: Tensor | None) -> HeldOutPredictions:
     """Return the predictions from the outputs of all layers' probes.
 
     Args:
@@ -106,7 +106,7 @@ def make_predictions(evidence: Evidence, rows: Tensor, outputs: Tensor, classes:
         labels, guesses, groups = _choices(labels, outputs[..., -1] - outputs[..., 0], groups)
     else:
         guesses = outputs[..., 0] if classes is None else classes[outputs.argmax(-1)]
-    return Predictions(labels=labels, guesses=guesses, groups=groups, metric=evidence.metric)
+    return HeldOutPredictions(labels=labels, guesses=guesses, groups=groups, metric=evidence.metric)
 
 
 def _choices(is_right: Tensor, preference: Tensor, questions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -126,7 +126,7 @@ def _choices(is_right: Tensor, preference: Tensor, questions: Tensor) -> tuple[T
     return torch.stack(labels), torch.stack(guesses, dim=1), numbers
 
 
-def estimate_metric(trials: Sequence[Predictions], *, seed: int, uncertainty: bool = True) -> Estimate:
+def estimate_metric(trials: Sequence[HeldOutPredictions], *, seed: int, uncertainty: bool = True) -> Estimate:
     """Return the metric of each layer, the mean over trials, with a bootstrap over held-out groups and trials.
 
     A group is drawn equally often in all trials that held it out. Resampling trials covers the differences between

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from frostline.tasks.assemble import Parts
+from frostline.tasks.assemble import UnsplitTask
 from frostline.tasks.preset import PRESETS, Preset
 from frostline.tasks.raw_table import counted
 from frostline.tasks.task import Split
@@ -35,7 +35,7 @@ class RatedSentences(Preset):
 
     source: str
 
-    def read(self, data_dir: str | Path | DatasetDict | None, revision: str | None) -> Parts:
+    def read(self, data_dir: str | Path | DatasetDict | None, revision: str | None) -> UnsplitTask:
         """Return the sentences of the source, in the order of its file."""
         from frostline.files.demo_assets import ratings
 
@@ -49,7 +49,7 @@ class RatedSentences(Preset):
             groups=_groups([identity for _, (identity, _, _) in kept]),
             rows=tuple([number for number, _ in kept]),
         )
-        return Parts(
+        return UnsplitTask(
             name=self.name,
             kind=self.kind,
             label_names=self.label_names,

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from frostline.tasks.benchmark import Benchmark, Fields, register
 from frostline.tasks.builders import build_single
-from frostline.tasks.raw_table import Table
+from frostline.tasks.raw_table import RawTable
 from frostline.tasks.texts import parse_choices, parse_texts
 
 
-def _tidy_yelp(table: Table) -> Table:
+def _tidy_yelp(table: RawTable) -> RawTable:
     """Name the classes, whose numbers are 1 and 2 in the official CSV and 0 and 1 on the hub."""
     if table.cells != "text":
         return table
@@ -18,12 +18,12 @@ def _tidy_yelp(table: Table) -> Table:
     return replace(table, columns={**table.columns, "label": [names.get(str(c), c) for c in table.columns["label"]]})
 
 
-def _build_hellaswag(table: Table) -> Fields:
+def _build_hellaswag(table: RawTable) -> Fields:
     contexts = parse_texts(table, "ctx")
     return Fields(texts=contexts, choices=parse_choices(table, ("endings",)), groups=contexts)
 
 
-def _build_cosmosqa(table: Table) -> Fields:
+def _build_cosmosqa(table: RawTable) -> Fields:
     contexts = parse_texts(table, "context")
     texts = [f"{c} {q}" for c, q in zip(contexts, parse_texts(table, "question"), strict=True)]
     choices = parse_choices(table, ("answer0", "answer1", "answer2", "answer3"))

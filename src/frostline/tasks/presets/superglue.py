@@ -9,14 +9,14 @@ from itertools import chain
 
 from frostline.tasks.benchmark import Benchmark, Fields, register
 from frostline.tasks.builders import build_pair
-from frostline.tasks.raw_table import Table, show
+from frostline.tasks.raw_table import RawTable, show
 from frostline.tasks.texts import parse_choices, parse_texts
 
 _HUB = "aps/super_glue"
 _COPA_QUESTIONS = {"cause": "What was the cause?", "effect": "What happened as a result?"}
 
 
-def _build_copa(table: Table) -> Fields:
+def _build_copa(table: RawTable) -> Fields:
     questions = table.columns["question"]
     for index, word in enumerate(questions):
         if word not in _COPA_QUESTIONS:
@@ -25,14 +25,14 @@ def _build_copa(table: Table) -> Fields:
     return Fields(texts=texts, choices=parse_choices(table, ("choice1", "choice2")))
 
 
-def _build_multirc(table: Table) -> Fields:
+def _build_multirc(table: RawTable) -> Fields:
     """Pair the paragraph with 'question answer'; a few official answers are empty, so answers are not checked."""
     paragraphs = parse_texts(table, "paragraph")
     pairs = [f"{q} {a}" for q, a in zip(parse_texts(table, "question"), table.columns["answer"], strict=True)]
     return Fields(texts=paragraphs, pairs=pairs, groups=paragraphs)
 
 
-def _tidy_multirc(table: Table) -> Table:
+def _tidy_multirc(table: RawTable) -> RawTable:
     """Make every answer a row; an official row holds a paragraph with all its questions and answers."""
     if "passage" not in table.columns:
         return table
@@ -42,7 +42,7 @@ def _tidy_multirc(table: Table) -> Table:
     return replace(table, columns=columns, rows=[row for row, _ in answers])
 
 
-def _list_answers(table: Table, index: int) -> Iterator[tuple[int, tuple[object, ...]]]:
+def _list_answers(table: RawTable, index: int) -> Iterator[tuple[int, tuple[object, ...]]]:
     try:
         passage = table.columns["passage"][index]
         for question in passage["questions"]:  # type: ignore[index]  # checked by failing
@@ -55,12 +55,12 @@ def _list_answers(table: Table, index: int) -> Iterator[tuple[int, tuple[object,
         raise table.error(index, "passage", f"not the official nesting of questions and answers ({problem})") from None
 
 
-def _build_wic(table: Table) -> Fields:
+def _build_wic(table: RawTable) -> Fields:
     second = zip(parse_texts(table, "word"), parse_texts(table, "sentence2"), strict=True)
     return Fields(texts=parse_texts(table, "sentence1"), pairs=[f"{word}: {sentence}" for word, sentence in second])
 
 
-def _tidy_wsc(table: Table) -> Table:
+def _tidy_wsc(table: RawTable) -> RawTable:
     """Make the two spans columns; official rows nest them under 'target'."""
     if "target" not in table.columns:
         return table
@@ -73,7 +73,7 @@ def _tidy_wsc(table: Table) -> Table:
     return replace(table, columns={**table.columns, **spans})
 
 
-def _build_wsc(table: Table) -> Fields:
+def _build_wsc(table: RawTable) -> Fields:
     pronouns, positions = parse_texts(table, "span2_text"), table.columns["span2_index"]
     texts = parse_texts(table, "text")
     marked = []
