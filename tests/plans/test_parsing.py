@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from tests.records.made_up import measured_encoder, measured_task
@@ -214,23 +215,34 @@ def test_every_strategy_fits_every_depth(name, depth):
     assert plan.head <= depth and all(1 <= layer <= depth for layer in plan.layers)
 
 
+def of_encoder(encoder, variability):
+    """A made-up measurement of this encoder."""
+    scores = measured(variability)
+    return replace(scores, encoder=replace(scores.encoder, revision=encoder.revision))
+
+
 def test_a_strategy_measures_what_it_needs_and_uses_what_is_given():
-    asked = []
+    asked, encoder = [], tiny_encoder("bert")
 
     def measure(names):
         asked.append(names)
-        return measured([9, 4, 1, 3, 5])
+        return of_encoder(encoder, [9, 4, 1, 3, 5])
 
-    encoder = tiny_encoder("bert")
     assert str(read_plan("best-down:layers=1", encoder, measure=measure)) == "(2, 2, 4)"
     assert asked == [("variability",)]
-    given = measured([9, 4, 3, 1, 5])
+    given = of_encoder(encoder, [9, 4, 3, 1, 5])
     assert str(read_plan("best-down:layers=1,keep_top=no", encoder, scores=given, measure=measure)) == "(3, 3, 3)"
     assert len(asked) == 1
     with pytest.raises(OptionError, match="needs measured layer scores"):
         read_plan("best-down", encoder)
+
+
+def test_scores_of_another_encoder_are_refused():
+    encoder = tiny_encoder("bert")
     with pytest.raises(OptionError, match="the scores have 12 layers, but tiny bert has 4"):
         read_plan("best-down", encoder, scores=BEST_AT_7)
+    with pytest.raises(OptionError, match="the scores were measured on tiny, not on tiny bert"):
+        read_plan("best-down", encoder, scores=measured([9, 4, 3, 1, 5]))
 
 
 def test_a_method_is_added_with_its_options():

@@ -215,7 +215,7 @@ def test_a_finished_run_has_nothing_to_go_on_with(folder, rows, tmp_path):
 
 
 def test_going_on_needs_a_folder(folder, rows):
-    with pytest.raises(OptionError, match="give the `output` folder"):
+    with pytest.raises(OptionError, match="give the folder with `output`"):
         tune(folder, rows, resume=True)
 
 

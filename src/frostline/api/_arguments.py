@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from frostline.encoders.encoder import Encoder
 from frostline.encoders.loading import load_encoder
-from frostline.errors import OptionError
+from frostline.errors import OptionError, RecordError
 from frostline.files.atomic import read_json
-from frostline.records import Recipe
+from frostline.records import LayerScores, Recipe
 from frostline.tasks import Task, load_task
 from frostline.tasks.splits import sample
 
@@ -53,7 +54,28 @@ def to_recipe(given: Recipe | str | Path | None) -> Recipe | None:
         return Recipe.from_json(read_json(Path(given)))
     except OSError as error:
         raise OptionError(f"recipe {given}: {error.strerror}; give a JSON file such as a run's recipe.json") from None
-    except (ValueError, TypeError) as error:
+    except (RecordError, ValueError, TypeError) as error:
         raise OptionError(
             f"recipe {given}: is not a recipe in JSON ({error}); give one such as a run's recipe.json"
         ) from None
+
+
+def recipe_fields(given: Recipe | Mapping[str, Any] | str | Path | None) -> dict[str, Any]:
+    """Return the fields of a recipe that are set: all of a Recipe's or a file's, none of None's."""
+    if isinstance(given, Mapping):
+        return dict(given)
+    recipe = to_recipe(given)
+    return {} if recipe is None else recipe.to_json()
+
+
+def to_scores(given: LayerScores | str | Path | None) -> LayerScores | None:
+    """Return the layer scores, read from a saved measurement where they are not loaded already."""
+    if given is None or isinstance(given, LayerScores):
+        return given
+    path = Path(given)
+    try:
+        return LayerScores.from_file(path / "scores.json" if path.is_dir() else path)
+    except OSError as error:
+        raise OptionError(f"`scores={given}`: {error.strerror}; give the folder of a saved measurement") from None
+    except RecordError as error:
+        raise OptionError(f"`scores`: {error}; give the folder of a saved measurement") from None

@@ -106,16 +106,15 @@ class _Tuning(BaseEstimator):  # type: ignore[misc]
 
     def _tune(self, rows: Split, kind: Any, names: tuple[str, ...]) -> None:
         from frostline.api._tune import tune
-        from frostline.encoders.encoder import Encoder
-        from frostline.encoders.loading import load_encoder
-        from frostline.plans.parsing import read_plan, with_method
 
-        recipe = self._recipe()
-        task = self._task(rows, kind, names)
-        encoder = self.encoder if isinstance(self.encoder, Encoder) else load_encoder(self.encoder)
-        plan = self.plan if isinstance(self.plan, Plan) else read_plan(self.plan, encoder, task, seed=self.seed)
         self.tuned_: Tuned = tune(
-            encoder, task, plan=with_method(plan, self.method), recipe=recipe, cache=self.cache, test=False
+            self.encoder,
+            self._task(rows, kind, names),
+            plan=self.plan,
+            method=self.method,
+            recipe=self._recipe(),
+            cache=self.cache,
+            test=False,
         )
 
     def _task(self, rows: Split, kind: Any, names: tuple[str, ...]) -> Task:

@@ -69,8 +69,7 @@ def run(
         raise OptionError(
             f"recipe train_rows {recipe.train_rows}: a run decides how many rows each round has; remove it"
         )
-    is_resumed = (folder / output_folder.CHECKPOINTS).is_dir() and not overwrite
-    output_folder.check_output(folder, overwrite=overwrite, resume=is_resumed, is_run=True)
+    check_folder(folder, overwrite=overwrite)
     task = to_task_or_sample(task, seed=recipe.seed)
     check_task(task)
     loaded = to_encoder(encoder, device=compute.device)
@@ -92,6 +91,12 @@ def run(
             progress=progress,
         )
         return search.run(overwrite=overwrite)
+
+
+def check_folder(folder: Path, *, overwrite: bool) -> None:
+    """Refuse a folder that a run can neither begin nor continue in."""
+    is_resumed = (folder / output_folder.CHECKPOINTS).is_dir() and not overwrite
+    output_folder.check_output(folder, overwrite=overwrite, resume=is_resumed, is_run=True)
 
 
 def _threads(recipe: Recipe, compute: Compute) -> int:

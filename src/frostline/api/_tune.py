@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from frostline.api._arguments import to_encoder, to_recipe, to_task_or_sample
+from frostline.api._arguments import recipe_fields, to_encoder, to_scores, to_task_or_sample
 from frostline.encoders.encoder import Encoder
 from frostline.errors import OptionError
 from frostline.files import output_folder
 from frostline.plans.learning_rates import epochs_for, paper_rates
-from frostline.plans.parsing import check_words, read_plan
+from frostline.plans.parsing import check_words, read_plan, with_method
 from frostline.prediction.export import save
 from frostline.progress import Progress, silent
 from frostline.records import LayerScores, Plan, Recipe
+from frostline.scoring.measurement import MeasureOptions, measure_layers
 from frostline.tasks import Task
 from frostline.training.execution import Settings, execute, use_threads
 from frostline.training.result import Tuned
@@ -27,8 +28,9 @@ def tune(
     task: Task | Any = None,
     *,
     plan: Plan | str = "full",
-    scores: LayerScores | None = None,
-    recipe: Recipe | str | Path | None = None,
+    method: str | None = None,
+    scores: LayerScores | str | Path | None = None,
+    recipe: Recipe | Mapping[str, Any] | str | Path | None = None,
     rates: Sequence[float] | Literal["paper"] = (),
     output: str | Path | None = None,
     overwrite: bool = False,
@@ -45,8 +47,10 @@ def tune(
         encoder: an Encoder, a folder, a hub id, or None for the embedded default.
         task: a Task, a file, preset name, hub id, DataFrame or Dataset, or None for the embedded default.
         plan: a Plan, or in words: 'full', '9,12,12', 'layers=2+5+9,head=12', 'freeze=8', a strategy, a JSON file.
-        scores: measured layer scores, for strategies that need some; measured here if none are given.
-        recipe: rate, epochs, batch and so on, or a JSON file such as a run's recipe.json; None for what suits the plan.
+        method: how the layers train, as in 'lora:rank=8'; None for the plan's own method.
+        scores: layer scores or the folder of a saved measurement, for strategies that need some; else measured here.
+        recipe: rate, epochs, batch and so on: a Recipe, some of its fields, or a JSON file such as a run's recipe.json;
+            what is not given suits the plan.
         rates: learning rates to try, of which the best on validation is kept; 'paper' tries those of Xie et al. (2022).
         output: folder for the model, its card, metrics and predictions.
         overwrite: replace what an earlier run left in that folder.
@@ -64,17 +68,13 @@ def tune(
         >>> sorted(tuned.metrics)
         ['test', 'validation']
     """
-    given, folder = to_recipe(recipe), None if output is None else Path(output)
-    if folder is not None:
-        output_folder.check_output(folder, overwrite=overwrite, resume=resume)
-    elif resume:
-        raise OptionError("`resume=True`: give the `output` folder of the run to continue")
-    check_words(plan)
-    seed, threads = (given.seed, given.threads) if given else (0, None)
+    fields, folder = recipe_fields(recipe), None if output is None else Path(output)
+    check_arguments(plan=plan, method=method, recipe=fields, output=folder, overwrite=overwrite, resume=resume)
+    measured, seed = to_scores(scores), fields.get("seed", 0)
     task, encoder = to_task_or_sample(task, seed=seed), to_encoder(encoder)
-    with use_threads(threads):
-        chosen = plan if isinstance(plan, Plan) else read_plan(plan, encoder, task, scores=scores, seed=seed)
-        how = given or Recipe(epochs=epochs_for(chosen))
+    with use_threads(fields.get("threads")):
+        chosen = with_method(_to_plan(plan, encoder, task, measured, seed=seed, progress=progress), method)
+        how = Recipe(**{"epochs": epochs_for(chosen), **fields})
         shared = SharedInputs.for_recipe(encoder, task, how, keep=cache, progress=progress)
         settings = Settings(
             folder=folder,
@@ -89,6 +89,39 @@ def tune(
         tried = paper_rates(chosen, encoder.depth) if rates == "paper" else tuple(rates)
         tuned = execute(shared, chosen, how, rates=tried, settings=settings)
     return tuned if folder is None else _saved(tuned, folder)
+
+
+def check_arguments(
+    *,
+    plan: Plan | str,
+    method: str | None,
+    recipe: Mapping[str, Any],
+    output: Path | None,
+    overwrite: bool,
+    resume: bool,
+) -> None:
+    """Refuse arguments of `tune` that no encoder and task can be used with, before these are loaded."""
+    if output is not None:
+        output_folder.check_output(output, overwrite=overwrite, resume=resume)
+    elif resume or overwrite:
+        raise OptionError(f"`{'resume' if resume else 'overwrite'}=True`: give the folder with `output`")
+    Recipe(**recipe)
+    check_words(plan)
+    with_method(Plan(layers=(), head=1), method)
+
+
+def _to_plan(
+    given: Plan | str, encoder: Encoder, task: Task, scores: LayerScores | None, *, seed: int, progress: Progress
+) -> Plan:
+    """Return the plan; a strategy's scores are measured where they are not given."""
+
+    def measure(names: tuple[str, ...]) -> LayerScores:
+        options = MeasureOptions(scores=names, similarity=False, uncertainty=False, seed=seed)
+        return measure_layers(encoder, task, options, progress=progress)
+
+    if isinstance(given, Plan):
+        return given
+    return read_plan(given, encoder, task, scores=scores, seed=seed, measure=measure)
 
 
 def _saved(tuned: Tuned, folder: Path) -> Tuned:

@@ -78,6 +78,20 @@ class BudgetOptions:
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class RunBudgetOptions(BudgetOptions):
+    """Limits, the goal, and what a cheaper plan may cost."""
+
+    margin: Annotated[
+        float | None,
+        typer.Option(
+            "--margin",
+            help="Largest acceptable loss in the metric, in points, in exchange for a cheaper plan.",
+            show_default="1; none of mse",
+        ),
+    ] = None
+
+
 def _count(words: str) -> float:
     """'5M' as a number."""
     match = _COUNT.fullmatch(words.strip().lower())

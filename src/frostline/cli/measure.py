@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -31,35 +32,65 @@ class RowsChoice(StrEnum):
     test = "test"
 
 
-def command(
-    *,
-    data: groups.DataOptions,
-    encoder: groups.EncoderOptions,
+@dataclass(frozen=True, kw_only=True)
+class MeasureFlags:
+    """What is measured, and on which rows."""
+
     scores: Annotated[
         str, typer.Option(help="Layer scores, as in variability,cca; or default; or all. See `--list-scores`.")
-    ] = "default",
-    list_scores: Annotated[bool, typer.Option("--list-scores", help="Explain the layer scores and stop.")] = False,
+    ] = "default"
     pooling: Annotated[
         PoolingChoice,
         typer.Option(
             help="One vector per text: the mean of all tokens but the first, the first one, all of them, or those with "
             "ids above 2 as in paper 1's released script."
         ),
-    ] = PoolingChoice.mean,
-    examples: Annotated[int, typer.Option(min=2, help="Rows to use at most, drawn in proportion.")] = 5000,
+    ] = PoolingChoice.mean
+    examples: Annotated[int, typer.Option(min=2, help="Rows to use at most, drawn in proportion.")] = 5000
     rows: Annotated[
         RowsChoice, typer.Option(help="Which rows; a model that was tuned on the training rows needs others.")
-    ] = RowsChoice.train,
-    intervals: Annotated[bool, typer.Option(help="Find 95% intervals.")] = True,
+    ] = RowsChoice.train
+    intervals: Annotated[bool, typer.Option(help="Find 95% intervals.")] = True
     stream: Annotated[
         bool, typer.Option("--stream", help="Keep sums and no states: for any number of rows, without intervals.")
-    ] = False,
+    ] = False
     nulls: Annotated[
         str | None,
         typer.Option(help="What chance gives, for comparison: shuffled, random or both, as in shuffled,random."),
-    ] = None,
-    max_length: options.MaxLength = None,
-    seed: options.Seed = 0,
+    ] = None
+    max_length: options.MaxLength = None
+    seed: options.Seed = 0
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments of `measure`; refuse unknown scores."""
+        from frostline.scoring.scores import LAYER_SCORES
+
+        names = self.scores if self.scores in ("default", "all") else _split(self.scores)
+        for name in names if isinstance(names, list) else ():
+            LAYER_SCORES[name]
+        return {
+            "scores": names,
+            "pooling": self.pooling.value,
+            "examples": self.examples,
+            "rows": self.rows.value,
+            "max_length": self.max_length,
+            "uncertainty": self.intervals,
+            "stream": self.stream,
+            "nulls": _split(self.nulls or ""),
+            "seed": self.seed,
+        }
+
+
+def _split(words: str) -> list[str]:
+    return [word.strip() for word in words.split(",")] if words else []
+
+
+def command(
+    *,
+    data: groups.DataOptions,
+    encoder: groups.EncoderOptions,
+    list_scores: Annotated[bool, typer.Option("--list-scores", help="Explain the layer scores and stop.")] = False,
+    how: MeasureFlags,
     machine: groups.MachineOptions,
     save: Annotated[
         Path | None,
@@ -79,32 +110,16 @@ def command(
         from frostline.api._measure import measure
         from frostline.files import output_folder
         from frostline.files.provenance import folder_info
-        from frostline.scoring.scores import LAYER_SCORES
-    names = scores if scores in ("default", "all") else [name.strip() for name in scores.split(",")]
-    for name in names if isinstance(names, list) else ():
-        LAYER_SCORES[name]  # refuses an unknown one before anything is loaded
+    arguments = how.arguments()
     device = machine.use()
     if save is not None:
         output_folder.check_new(save)
-    task = data.load_task(seed=seed)
+    task = data.load_task(seed=how.seed)
     loaded = encoder.load(device)
     with screen.stages() as progress:
-        found = measure(
-            loaded,
-            task,
-            scores=names,
-            pooling=pooling.value,
-            examples=examples,
-            rows=rows.value,
-            max_length=max_length,
-            uncertainty=intervals,
-            stream=stream,
-            nulls=[name.strip() for name in nulls.split(",")] if nulls else (),
-            seed=seed,
-            progress=progress,
-        )
+        found = measure(loaded, task, progress=progress, **arguments)
     if save is not None:
-        info = folder_info("measurement", seed=seed)
+        info = folder_info("measurement", seed=how.seed)
         output_folder.write(save, info, {"scores.json": found.to_json()})
     if as_json:
         screen.print_json(found.to_json())

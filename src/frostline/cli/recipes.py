@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from frostline.cli import options
-
-if TYPE_CHECKING:
-    from frostline.records import Recipe
 
 RecipeFile = Annotated[
     Path | None,
@@ -22,16 +19,6 @@ RecipeFile = Annotated[
         show_default="none",
     ),
 ]
-Epochs = Annotated[
-    int | None,
-    typer.Option(
-        "--epochs", help="Passes over the training rows.", show_default="3, and 30 where only the head trains"
-    ),
-]
-Batch = Annotated[int | None, typer.Option("--batch", help="Rows per step.", show_default="32")]
-Seed = Annotated[
-    int | None, typer.Option("--seed", min=0, help="Seed of everything drawn at random.", show_default="0")
-]
 
 
 def fields_of(file: Path | None, **given: Any) -> dict[str, Any]:
@@ -41,20 +28,53 @@ def fields_of(file: Path | None, **given: Any) -> dict[str, Any]:
         file: the JSON file, if there is one.
         given: flags by the name of their field; None where a flag is not given.
     """
-    from frostline.api._arguments import to_recipe
+    from frostline.api._arguments import recipe_fields
 
-    stored = to_recipe(file)
-    known = {} if stored is None else stored.to_json()
-    return {**known, **{name: value for name, value in given.items() if value is not None}}
+    return {**recipe_fields(file), **{name: value for name, value in given.items() if value is not None}}
 
 
 @dataclass(frozen=True, kw_only=True)
-class RecipeOptions:
-    """How layers train; the fields are those of `Recipe`, None where a flag is not given."""
+class TrialRecipeOptions:
+    """How the trials of a run train; the fields are those of `Recipe`, None where a flag is not given."""
 
     recipe_file: RecipeFile = None
-    epochs: Epochs = None
-    batch: Batch = None
+    epochs: Annotated[
+        int | None,
+        typer.Option("--epochs", help="Passes over the training rows in a complete trial.", show_default="3"),
+    ] = None
+    batch: Annotated[int | None, typer.Option("--batch", help="Rows per step.", show_default="32")] = None
+    learning_rate: Annotated[
+        float | None,
+        typer.Option(
+            help="The learning rate of every plan.",
+            show_default="what suits each plan, and twice that for the best one",
+        ),
+    ] = None
+    max_length: options.MaxLength = None
+    seed: Annotated[
+        int | None, typer.Option("--seed", min=0, help="Seed of everything drawn at random.", show_default="0")
+    ] = None
+
+    def given(self, *, threads: int | None) -> dict[str, Any]:
+        """Return the fields of the recipe that are set, by flags or by the file.
+
+        Args:
+            threads: CPU threads, if they are given.
+        """
+        flags = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "recipe_file"}
+        return fields_of(self.recipe_file, threads=threads, **flags)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecipeOptions(TrialRecipeOptions):
+    """How layers train, in full."""
+
+    epochs: Annotated[
+        int | None,
+        typer.Option(
+            "--epochs", help="Passes over the training rows.", show_default="3, and 30 where only the head trains"
+        ),
+    ] = None
     learning_rate: Annotated[
         float | None, typer.Option(help="The highest learning rate.", show_default="what suits the plan")
     ] = None
@@ -97,17 +117,3 @@ class RecipeOptions:
         str | None,
         typer.Option(help="Number format of cached frozen states: float16 or float32.", show_default="float16"),
     ] = None
-    max_length: options.MaxLength = None
-    seed: Seed = None
-
-    def recipe(self, *, threads: int | None, epochs: int = 3) -> Recipe:
-        """Return the recipe.
-
-        Args:
-            threads: CPU threads, if they are given.
-            epochs: epochs where neither a flag nor the file gives them.
-        """
-        from frostline.records import Recipe
-
-        flags = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "recipe_file"}
-        return Recipe(**{"epochs": epochs, **fields_of(self.recipe_file, threads=threads, **flags)})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -9,24 +10,53 @@ import typer
 
 from frostline.cli import options, screen
 from frostline.errors import OptionError
-from frostline.progress import Step
+from frostline.progress import Progress, Step
+
+
+@dataclass(frozen=True, kw_only=True)
+class FigureFlags:
+    """Whether and how charts become files of their own."""
+
+    figures: Annotated[
+        Path | None, typer.Option("--figures", metavar="DIR", help="Write the charts as files, too.")
+    ] = None
+    form: Annotated[
+        str | None, typer.Option("--format", metavar="png|svg|pdf", help="Of these files.", show_default="png")
+    ] = None
+    theme: Annotated[
+        str | None, typer.Option("--theme", metavar="light|dark", help="Of these files.", show_default="light")
+    ] = None
+    titles: Annotated[bool, typer.Option("--titles/--no-titles", help="Write the titles into these files.")] = True
+
+    def __post_init__(self) -> None:
+        given = {"--format": self.form is not None, "--theme": self.theme is not None, "--no-titles": not self.titles}
+        for flag, is_given in given.items():
+            if is_given and self.figures is None:
+                raise OptionError(f"{flag}: is about figures as files; say --figures DIR too")
+
+    def write(self, folder: Path, progress: Progress) -> list[Path]:
+        """Write the charts of a folder, if they are wanted; return the files."""
+        from frostline.report.opened import open_folder
+        from frostline.report.pages import page_of
+        from frostline.report.printed import print_figures
+
+        if self.figures is None:
+            return []
+        drawn, written = page_of(open_folder(folder)).printable, []
+        look = {"form": self.form or "png", "scheme": self.theme or "light"}
+        for number, path in enumerate(print_figures(drawn, self.figures, **look, titles=self.titles), 1):
+            written.append(path)
+            progress(Step(stage="figures", done=number, total=len(drawn)))
+        return written
 
 
 def command(
+    *,
     folder: Annotated[Path, typer.Argument(help="A folder that run, measure, tune or study has written.")],
     output: Annotated[
         Path | None, typer.Option("--output", help="The page.", show_default="FOLDER/report.html")
     ] = None,
-    figures: Annotated[
-        Path | None, typer.Option("--figures", metavar="DIR", help="Write the charts as files, too.")
-    ] = None,
-    form: Annotated[
-        str | None, typer.Option("--format", metavar="png|svg|pdf", help="Of these files.", show_default="png")
-    ] = None,
-    theme: Annotated[
-        str | None, typer.Option("--theme", metavar="light|dark", help="Of these files.", show_default="light")
-    ] = None,
-    titles: Annotated[bool, typer.Option("--titles/--no-titles", help="Write the titles into these files.")] = True,
+    charts: FigureFlags,
     show: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
     watch: Annotated[
         bool, typer.Option("--watch", help="Serve the page on this machine and follow a study that is running.")
@@ -37,38 +67,28 @@ def command(
     as_json: options.Json = False,
 ) -> None:
     """Turn a folder into one page that opens offline: the answer, the charts, and the tables behind them."""
-    for flag, is_given in (("--format", form is not None), ("--theme", theme is not None), ("--no-titles", not titles)):
-        if is_given and figures is None:
-            raise OptionError(f"{flag}: is about figures as files; say --figures DIR too")
     if port is not None and not watch:
         raise OptionError("--port: is about the live view; say --watch too")
-    form, theme = form or "png", theme or "light"
     with screen.starting():
-        from frostline.report.opened import open_folder
-        from frostline.report.pages import page_of, write_report
-        from frostline.report.printed import check_printing, print_figures
+        from frostline.report.pages import write_report
+        from frostline.report.printed import check_printing
     if watch:
-        if figures is not None or output is not None or as_json:
+        if charts.figures is not None or output is not None or as_json:
             raise OptionError("--watch: serves the page and writes nothing; leave --output, --figures and --json away")
         _follow(folder, port or 0, show=show)
         return
-    check_printing(figures, form=form, scheme=theme)
+    check_printing(charts.figures, form=charts.form or "png", scheme=charts.theme or "light")
     with screen.stages() as progress:
         progress(Step(stage="report"))
         path = write_report(folder, output)
-        printed = []
-        if figures is not None:
-            drawn = page_of(open_folder(folder)).printable
-            for number, one in enumerate(print_figures(drawn, figures, form=form, scheme=theme, titles=titles), 1):
-                printed.append(one)
-                progress(Step(stage="figures", done=number, total=len(drawn)))
+        printed = charts.write(folder, progress)
     if as_json:
         screen.print_json({"report": str(path), "figures": [str(one) for one in printed]})
     else:
         console = screen.out()
         console.print(f"report:   {path}", markup=False)
         if printed:
-            console.print(f"figures:  {len(printed)} in {figures}", markup=False)
+            console.print(f"figures:  {len(printed)} in {charts.figures}", markup=False)
     if show:
         import webbrowser
 

@@ -22,31 +22,10 @@ def command(
         Path, typer.Option("--output", help="Folder for the model, the report and all that was found.")
     ] = Path("frostline-run"),
     overwrite: options.Overwrite = False,
-    limits: budgets.BudgetOptions,
-    margin: Annotated[
-        float | None,
-        typer.Option(
-            "--margin",
-            help="Largest acceptable loss in the metric, in points, in exchange for a cheaper plan.",
-            show_default="1; none of mse",
-        ),
-    ] = None,
-    recipe_file: recipes.RecipeFile = None,
-    epochs: Annotated[
-        int | None, typer.Option(help="Passes over the training rows in a complete trial.", show_default="3")
-    ] = None,
-    batch: recipes.Batch = None,
-    learning_rate: Annotated[
-        float | None,
-        typer.Option(
-            help="The learning rate of every plan.",
-            show_default="what suits each plan, and twice that for the best one",
-        ),
-    ] = None,
+    limits: budgets.RunBudgetOptions,
+    how: recipes.TrialRecipeOptions,
     cache: options.Cache = True,
     trials: groups.ComputeOptions,
-    max_length: options.MaxLength = None,
-    seed: recipes.Seed = None,
     machine: groups.MachineOptions,
     as_json: options.Json = False,
 ) -> None:
@@ -57,19 +36,15 @@ def command(
     arguments it does all this with a small encoder on movie-review snippets. An interrupted run continues
     when the same command is given again.
     """
-    budget = limits.budget(margin=margin)
+    budget = limits.budget(margin=limits.margin)
     with screen.starting():
-        from frostline.api._run import run
-        from frostline.files import output_folder
+        from frostline.api._run import check_folder, run
         from frostline.records import Recipe
         from frostline.search.run import check_task
-    flags = {"learning_rate": learning_rate, "epochs": epochs, "batch": batch, "max_length": max_length, "seed": seed}
-    recipe = Recipe(**recipes.fields_of(recipe_file, threads=machine.threads, **flags))
+    recipe = Recipe(**how.given(threads=machine.threads))
     device = machine.use()
     compute = trials.compute(device)
-    output_folder.check_output(
-        output, overwrite=overwrite, resume=(output / output_folder.CHECKPOINTS).is_dir() and not overwrite, is_run=True
-    )
+    check_folder(output, overwrite=overwrite)
     task = data.load_task_or_sample(seed=recipe.seed)
     check_task(task)
     loaded = encoder.load(device)

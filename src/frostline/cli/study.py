@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,13 +14,14 @@ from frostline.options import parse_options
 from frostline.progress import Progress, Step
 
 if TYPE_CHECKING:
+    from frostline.api._study import StudyOptions
     from frostline.studies._engine.run import Studied
 
 
-def command(
-    *,
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Which study; see --list.")] = None,
-    list_studies: Annotated[bool, typer.Option("--list", help="List the studies and stop.")] = False,
+@dataclass(frozen=True, kw_only=True)
+class StudyFlags:
+    """What the study looks at; what is not given is as in the paper."""
+
     encoder: Annotated[
         list[str] | None,
         typer.Option(
@@ -29,7 +30,7 @@ def command(
             help="Folder or hub id; may be given several times.",
             show_default="the embedded all-MiniLM-L6-v2",
         ),
-    ] = None,
+    ] = None
     tasks: Annotated[
         list[str] | None,
         typer.Option(
@@ -37,37 +38,68 @@ def command(
             help="Presets or files, as in glue/sst2,glue/cola; may be given several times.",
             show_default="the paper's",
         ),
-    ] = None,
-    seeds: Annotated[int | None, typer.Option("--seeds", help="How many.", show_default="the paper's")] = None,
-    rows: Annotated[int | None, typer.Option("--rows", help="Training rows at most.", show_default="all")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="A first look: few trials, 300 rows, minutes.")] = False,
+    ] = None
+    seeds: Annotated[int | None, typer.Option("--seeds", help="How many.", show_default="the paper's")] = None
+    rows: Annotated[int | None, typer.Option("--rows", help="Training rows at most.", show_default="all")] = None
+    quick: Annotated[bool, typer.Option("--quick", help="A first look: few trials, 300 rows, minutes.")] = False
     option: Annotated[
         list[str] | None,
         typer.Option("--option", metavar="NAME=VALUE", help="Of the study; may be given several times."),
-    ] = None,
+    ] = None
     protocol: Annotated[
         str, typer.Option(help="'held-out' selects on validation; 'paper' selects on the test rows, as the papers do.")
-    ] = "held-out",
-    margin: Annotated[float, typer.Option(help="Points of the metric that count as little to lose.")] = 1.0,
-    text: options.Text = None,
-    text_pair: options.TextPair = None,
-    label: options.Label = None,
-    kind: options.Kind = None,
-    data_dir: options.DataDir = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", help="Folder for trials and tables.", show_default="frostline-study-NAME"),
-    ] = None,
-    recipe_file: recipes.RecipeFile = None,
-    epochs: Annotated[int | None, typer.Option(help="Epochs per trial.", show_default="the paper's")] = None,
+    ] = "held-out"
+    margin: Annotated[float, typer.Option(help="Points of the metric that count as little to lose.")] = 1.0
+    text: options.Text = None
+    text_pair: options.TextPair = None
+    label: options.Label = None
+    kind: options.Kind = None
+    data_dir: options.DataDir = None
+    recipe_file: recipes.RecipeFile = None
+    epochs: Annotated[int | None, typer.Option(help="Epochs per trial.", show_default="the paper's")] = None
     learning_rate: Annotated[
         float | None,
         typer.Option(help="Learning rate of every trial.", show_default="the paper's, by the encoder's width"),
-    ] = None,
-    batch: Annotated[int | None, typer.Option(help="Rows per step.", show_default="the paper's")] = None,
-    max_length: options.MaxLength = None,
+    ] = None
+    batch: Annotated[int | None, typer.Option(help="Rows per step.", show_default="the paper's")] = None
+    max_length: options.MaxLength = None
     threads: Annotated[
         int | None, typer.Option(help="CPU threads of each trial; results depend on it.", show_default="1")
+    ] = None
+
+    def __post_init__(self) -> None:
+        if any(not given.strip(", ") for given in self.tasks or []):
+            raise OptionError("--tasks '': names no task; omit it to use the study's default tasks")
+
+    def options(self) -> StudyOptions:
+        """Return what the study looks at."""
+        from frostline.api._study import StudyOptions
+
+        recipe = {name: getattr(self, name) for name in ("learning_rate", "epochs", "batch", "max_length", "threads")}
+        columns = {"text": self.text, "text_pair": self.text_pair, "label": self.label}
+        return StudyOptions(
+            encoders=self.encoder or [None],
+            tasks=[name.strip() for given in self.tasks or [] for name in given.split(",") if name.strip()],
+            seeds=self.seeds,
+            rows=self.rows,
+            quick=self.quick,
+            options=parse_options(self.option or [], where="--option"),
+            recipe=recipes.fields_of(self.recipe_file, **recipe),
+            protocol=self.protocol,
+            margin=self.margin,
+            columns={**columns, "kind": self.kind and self.kind.value},
+            data_dir=self.data_dir,
+        )
+
+
+def command(
+    *,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Which study; see --list.")] = None,
+    list_studies: Annotated[bool, typer.Option("--list", help="List the studies and stop.")] = False,
+    asked: StudyFlags,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", help="Folder for trials and tables.", show_default="frostline-study-NAME"),
     ] = None,
     trials: groups.ComputeOptions,
     device: options.Device = "cpu",
@@ -90,40 +122,19 @@ def command(
         _list(as_json=as_json)
         return
     with screen.starting():
-        from frostline.api._study import StudyOptions, study
+        from frostline.api._study import study
         from frostline.kernels.device import use_device
         from frostline.studies import STUDIES
-    chosen = STUDIES[name]  # a name that is unknown is said before anything is loaded
-    if any(not given.strip(", ") for given in tasks or []):
-        raise OptionError("--tasks '': names no task; omit it to use the study's default tasks")
+    chosen = STUDIES[name]  # refuses an unknown name before anything is loaded
     if dry_run and as_json:
         raise OptionError("--dry-run prints one line, not tables; remove --json")
     compute = trials.compute(use_device(device))
-    recipe = {
-        "learning_rate": learning_rate,
-        "epochs": epochs,
-        "batch": batch,
-        "max_length": max_length,
-        "threads": threads,
-    }
-    asked = StudyOptions(
-        encoders=encoder or [None],
-        tasks=[name.strip() for given in tasks or [] for name in given.split(",") if name.strip()],
-        seeds=seeds,
-        rows=rows,
-        quick=quick,
-        options=parse_options(option or [], where="--option"),
-        recipe=recipes.fields_of(recipe_file, **recipe),
-        protocol=protocol,
-        margin=margin,
-        columns={"text": text, "text_pair": text_pair, "label": label, "kind": kind and kind.value},
-        data_dir=data_dir,
-    )
+    settings = asked.options()
     with screen.stages() as progress:
         try:
             found = study(
                 name,
-                asked,
+                settings,
                 output=output,
                 compute=compute,
                 retry_failed=retry_failed,
@@ -136,7 +147,11 @@ def command(
             raise Interrupted("interrupted; the same command goes on with the study") from None
     if dry_run and not found.points:
         screen.say("nothing was run; the same command without --dry-run starts")
-        return
+    else:
+        _finish(found, as_json=as_json)
+
+
+def _finish(found: Studied, *, as_json: bool) -> None:
     if as_json:
         screen.print_json(found.to_json())
     else:

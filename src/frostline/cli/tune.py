@@ -4,50 +4,39 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from frostline.cli import groups, options, recipes, screen
-from frostline.errors import Interrupted, OptionError, RecordError
+from frostline.errors import Interrupted, OptionError
 from frostline.options import in_words
 
 if TYPE_CHECKING:
-    from frostline.encoders.encoder import Encoder
-    from frostline.progress import Progress
-    from frostline.records import LayerScores, Plan
-    from frostline.tasks import Task
     from frostline.training.result import Tuned
 
 
-def command(
-    *,
-    data: groups.DataOptions,
-    encoder: groups.EncoderOptions,
+@dataclass(frozen=True, kw_only=True)
+class PlanFlags:
+    """What trains, by which method and at which rates."""
+
     plan: Annotated[
         str,
         typer.Option(
             help="What trains: bottom,top,head as in 9,12,12; layers=2+5+9,head=12; freeze=8; a strategy as in "
             "best-down:layers=2; or a JSON file. See `--list-plans`."
         ),
-    ] = "full",
-    list_plans: Annotated[bool, typer.Option("--list-plans", help="Explain the strategies and stop.")] = False,
+    ] = "full"
     method: Annotated[
         str | None,
         typer.Option(help="How it trains, as in lora:rank=8. See `--list-methods`.", show_default="full"),
-    ] = None,
-    list_methods: Annotated[bool, typer.Option("--list-methods", help="Explain the methods and stop.")] = False,
+    ] = None
     scores: Annotated[
         Path | None,
         typer.Option(help="Folder of a saved measurement, for strategies that need one.", show_default="measured here"),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", help="Folder for the model, its card, metrics and predictions.", show_default="none"),
-    ] = None,
-    overwrite: options.Overwrite = False,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue the interrupted run in that folder.")] = False,
+    ] = None
     rates: Annotated[
         str | None,
         typer.Option(
@@ -55,7 +44,42 @@ def command(
             "those of Xie et al. (2022).",
             show_default="only the default rate",
         ),
+    ] = None
+
+    def tried(self, *, learning_rate: float | None) -> tuple[float, ...] | Literal["paper"]:
+        """Return the learning rates to try.
+
+        Args:
+            learning_rate: the one that is given, if there is one.
+        """
+        if self.rates is None:
+            return ()
+        if learning_rate is not None:
+            raise OptionError("--rates and --learning-rate: give one of them")
+        if self.rates == "paper":
+            return "paper"
+        try:
+            rates = tuple(float(word) for word in self.rates.split(","))
+        except ValueError:
+            rates = ()
+        if not rates or not all(0 < rate < float("inf") for rate in rates):
+            raise OptionError(f"--rates {self.rates!r}: must be numbers above 0 as in 1e-5,3e-5, or 'paper'")
+        return rates
+
+
+def command(
+    *,
+    data: groups.DataOptions,
+    encoder: groups.EncoderOptions,
+    what: PlanFlags,
+    list_plans: Annotated[bool, typer.Option("--list-plans", help="Explain the strategies and stop.")] = False,
+    list_methods: Annotated[bool, typer.Option("--list-methods", help="Explain the methods and stop.")] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", help="Folder for the model, its card, metrics and predictions.", show_default="none"),
     ] = None,
+    overwrite: options.Overwrite = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the interrupted run in that folder.")] = False,
     how: recipes.RecipeOptions,
     cache: options.Cache = True,
     machine: groups.MachineOptions,
@@ -69,31 +93,25 @@ def command(
     if list_plans or list_methods:
         _list(plans=list_plans, methods=list_methods, as_json=as_json)
         return
-    if output is None and (resume or overwrite):
-        raise OptionError(f"--{'resume' if resume else 'overwrite'}: say which folder with --output")
     with screen.starting():
-        from frostline.api._tune import tune
-        from frostline.files import output_folder
-        from frostline.plans.learning_rates import epochs_for
-        from frostline.plans.parsing import check_words, with_method
-        from frostline.records import Plan
-    recipe = how.recipe(threads=machine.threads)
-    tried = _rates(rates, how.learning_rate)
-    with_method(Plan(layers=(), head=1), method)  # refuses an unknown one before anything is read
-    check_words(plan)
-    device = machine.use()
-    if output is not None:
-        output_folder.check_output(output, overwrite=overwrite, resume=resume)
-    measured = None if scores is None else _read_scores(scores)
-    task = data.load_task_or_sample(seed=recipe.seed)
+        from frostline.api._arguments import to_scores
+        from frostline.api._tune import check_arguments, tune
+    recipe = how.given(threads=machine.threads)
+    tried = what.tried(learning_rate=how.learning_rate)
+    check_arguments(
+        plan=what.plan, method=what.method, recipe=recipe, output=output, overwrite=overwrite, resume=resume
+    )
+    device, scores = machine.use(), to_scores(what.scores)
+    task = data.load_task_or_sample(seed=recipe.get("seed", 0))
     loaded = encoder.load(device)
     with screen.stages() as progress, _resumable(output):
-        chosen = with_method(_plan(plan, loaded, task, measured, seed=recipe.seed, progress=progress), method)
         tuned = tune(
             loaded,
             task,
-            plan=chosen,
-            recipe=how.recipe(threads=machine.threads, epochs=epochs_for(chosen)),
+            plan=what.plan,
+            method=what.method,
+            scores=scores,
+            recipe=recipe,
             rates=tried,
             output=output,
             overwrite=overwrite,
@@ -116,59 +134,6 @@ def _resumable(output: Path | None) -> Iterator[None]:
         if output is None:
             raise
         raise Interrupted(f"interrupted; the same command with --resume goes on in {output}") from None
-
-
-def _plan(
-    words: str, encoder: Encoder, task: Task, scores: LayerScores | None, *, seed: int, progress: Progress
-) -> Plan:
-    from frostline.plans.parsing import read_plan
-    from frostline.scoring.measurement import MeasureOptions, measure_layers
-
-    if scores is not None and scores.encoder.revision != encoder.revision:
-        raise OptionError(f"--scores: were measured on {scores.encoder.name}, not on {encoder.name}")
-    return read_plan(
-        words,
-        encoder,
-        task,
-        scores=scores,
-        seed=seed,
-        measure=lambda names: measure_layers(
-            encoder,
-            task,
-            MeasureOptions(scores=names, similarity=False, uncertainty=False, seed=seed),
-            progress=progress,
-        ),
-    )
-
-
-def _rates(words: str | None, learning_rate: float | None) -> tuple[float, ...] | Literal["paper"]:
-    if words is None:
-        return ()
-    if learning_rate is not None:
-        raise OptionError("--rates and --learning-rate: give one of them")
-    if words == "paper":
-        return "paper"
-    try:
-        rates = tuple(float(word) for word in words.split(","))
-    except ValueError:
-        rates = ()
-    if not rates or not all(0 < rate < float("inf") for rate in rates):
-        raise OptionError(f"--rates {words!r}: must be numbers above 0 as in 1e-5,3e-5, or 'paper'")
-    return rates
-
-
-def _read_scores(folder: Path) -> LayerScores:
-    from frostline.records import LayerScores
-
-    path = folder / "scores.json" if folder.is_dir() else folder
-    try:
-        return LayerScores.from_file(path)
-    except OSError as error:
-        raise OptionError(
-            f"--scores {folder}: {error.strerror}; give a folder from `frostline measure --save`"
-        ) from None
-    except RecordError as error:
-        raise OptionError(f"--scores {error}; give a folder from `frostline measure --save`") from None
 
 
 def _list(*, plans: bool, methods: bool, as_json: bool) -> None:

@@ -37,10 +37,10 @@ def read_plan(
     Args:
         text: '9,12,12', 'layers=2+5+9,head=12', 'freeze=8', a strategy such as 'top-k:k=2', or a JSON file.
         encoder: the encoder.
-        task: the task to measure scores on, if a strategy needs some that are not given.
+        task: the task, which scores have to be of.
         scores: scores measured before.
-        seed: seed of strategies that draw at random, and of measuring.
-        measure: function that returns the scores of these names; by default they are measured on the task.
+        seed: seed of strategies that draw at random.
+        measure: function that returns the scores of these names, if a strategy needs some that are not given.
     """
     text = text.strip()
     if text.endswith((".json", "}")):
@@ -51,7 +51,9 @@ def read_plan(
         options = _options_of(text)
         needed = strategy.scores(options)
         if needed and (scores is None or not all(score in scores.scores for score in needed)):
-            scores = _measure(encoder, task, text, needed, seed) if measure is None else measure(needed)
+            if measure is None:
+                raise OptionError(f"plan {text!r}: needs measured layer scores ({', '.join(needed)})")
+            scores = measure(needed)
         if scores is not None:
             _check_scores(scores, encoder, task, text)
         return strategy.plan(encoder.depth, scores, options, seed=seed)
@@ -132,20 +134,14 @@ def _from_json(text: str) -> Plan:
         raise OptionError(f'plan {text}: {error}; write a plan such as {{"layers": [11, 12], "head": 12}}') from None
 
 
-def _measure(encoder: Encoder, task: Task | None, text: str, names: tuple[str, ...], seed: int) -> LayerScores:
-    from frostline.scoring.measurement import MeasureOptions, measure_layers
-
-    if task is None:
-        raise OptionError(f"plan {text!r}: needs measured layer scores ({', '.join(names)})")
-    return measure_layers(encoder, task, MeasureOptions(scores=names, similarity=False, uncertainty=False, seed=seed))
-
-
 def _check_scores(scores: LayerScores, encoder: Encoder, task: Task | None, text: str) -> None:
     """Refuse scores of another encoder or of other rows."""
     if scores.depth != encoder.depth:
         raise OptionError(
             f"plan {text!r}: the scores have {scores.depth} layers, but {encoder.name} has {encoder.depth}"
         )
+    if scores.encoder.revision != encoder.revision:
+        raise OptionError(f"plan {text!r}: the scores were measured on {scores.encoder.name}, not on {encoder.name}")
     if task is not None and scores.task.fingerprint != task.fingerprint:
         raise OptionError(
             f"plan {text!r}: the scores were measured on other rows (of {scores.task.name}) than those of "
