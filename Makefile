@@ -43,12 +43,12 @@ test-browser: $(STAMP) embedded ## Run the tests of reports in a real browser (i
 	$(BIN)/python -m pytest -m browser
 
 docs: $(STAMP) ## Write the generated parts of the docs
-	$(BIN)/python docs/generate.py
+	$(BIN)/python -m docs.generate
 
 docs-figures: $(STAMP) embedded ## Draw an example of each study for the docs; runs the studies that are missing in build/studies
 	@for name in $$($(BIN)/frostline study --list --json | $(BIN)/python -c 'import json, sys; print(*(one["name"] for one in json.load(sys.stdin)["studies"]))'); do \
 	  $(BIN)/frostline study $$name --quick --output build/studies/$$name || exit 1; done
-	$(BIN)/python docs/generate.py --figures build/studies
+	$(BIN)/python -m docs.generate --figures build/studies
 
 check: $(STAMP) ## Lint, and check format, types and the import contract
 	$(BIN)/ruff check .

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from frostline.records import EncoderRef, Plan, Recipe, TaskRef, TrialResult, TrialSpec
 from frostline.records.table import table_of
-from frostline.report import write_report
+from frostline.report.pages import write_report
 from frostline.trials.store import Store
 
 ENCODERS, TASKS, SEEDS, ROWS, DEPTH = 5, 8, 5, 1000, 12

@@ -1,7 +1,7 @@
 """Write the tables of the README and the docs from the registries, so that they cannot go stale.
 
-python docs/generate.py                      fill the marked parts of all pages
-python docs/generate.py --figures FOLDER     first draw an example figure of each study in the folder
+python -m docs.generate                      write the JSON schemas and fill the marked parts of all pages
+python -m docs.generate --figures FOLDER     first draw an example figure of each study in the folder
 
 A marked part begins with <!-- generated: NAME --> and ends with <!-- end -->; NAME is a key of `PARTS`.
 """
@@ -14,6 +14,8 @@ import re
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+
+from docs.json_schemas import SCHEMAS, schema
 
 from frostline.encoders.families import FAMILIES
 from frostline.files.atomic import read_json
@@ -30,6 +32,7 @@ DOCS = ROOT / "docs"
 PAGES = (ROOT / "README.md", *sorted(DOCS.glob("*.md")))
 _PART = re.compile(r"(<!-- generated: ([a-z -]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 _IMAGES = "images/studies"
+_SCHEMAS = DOCS / "schemas"
 _EXAMPLES = DOCS / _IMAGES / "examples.json"
 
 
@@ -91,6 +94,18 @@ def studies() -> str:
     return "\n\n".join([table, *(_section(one) for _, one in known)])
 
 
+def schemas() -> str:
+    """Return the table of JSON schemas."""
+    rows = ([what, f"[{name}.json](schemas/{name}.json)"] for name, (what, _) in SCHEMAS.items())
+    return _table(["JSON", "schema"], rows)
+
+
+def schema_files() -> dict[Path, str]:
+    """Return the files of the JSON schemas, by path."""
+    made = {name: json.dumps(schema(name), indent=2, ensure_ascii=False) for name in SCHEMAS}
+    return {_SCHEMAS / f"{name}.json": f"{text}\n" for name, text in made.items()}
+
+
 PARTS: Mapping[str, Callable[[], str]] = {
     "families": families,
     "family details": family_details,
@@ -99,6 +114,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "methods": methods,
     "presets": presets,
     "studies": studies,
+    "schemas": schemas,
 }
 
 
@@ -172,11 +188,14 @@ def draw_examples(folder: Path) -> None:
 
 
 def main() -> None:
-    """Fill all pages."""
+    """Write the schemas and fill all pages."""
     parser = argparse.ArgumentParser(description="Write the generated parts of the docs.")
     parser.add_argument("--figures", type=Path, metavar="FOLDER", help="folder of studies to draw examples from")
     if folder := parser.parse_args().figures:
         draw_examples(folder)
+    _SCHEMAS.mkdir(exist_ok=True)
+    for path, text in schema_files().items():
+        path.write_text(text, encoding="utf-8")
     for page in PAGES:
         page.write_text(filled(page.read_text(encoding="utf-8")), encoding="utf-8")
 

@@ -60,10 +60,22 @@ def test_an_unknown_name_is_an_attribute_error():
         frostline.tune_it  # noqa: B018
 
 
-@pytest.mark.parametrize("module", ["frostline", "frostline.cli", "frostline.tasks"])
+@pytest.mark.parametrize("module", ["frostline", "frostline.cli", "frostline.tasks", "frostline.report.notebook"])
 def test_importing_is_light(module):
-    heavy = ("torch", "transformers", "datasets", "pandas")
+    heavy = ("torch", "transformers", "datasets", "pandas", "pydantic", "altair")
     code = f"import {module}, sys; print([name for name in {heavy} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_plan_is_drawn_in_a_notebook_before_any_verb_was_used_and_without_heavy_imports():
+    code = """
+import sys
+import frostline
+
+assert "layer 2" in frostline.Plan.span(2, 3, 3)._repr_html_()
+print([name for name in ("torch", "transformers", "pandas", "pydantic", "altair", "numpy") if name in sys.modules])
+"""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 

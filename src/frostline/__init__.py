@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from frostline.records import Recipe as Recipe
     from frostline.records.budget import Budget as Budget
     from frostline.records.compute import Compute as Compute
-    from frostline.report import write_report as write_report
+    from frostline.report.pages import write_report as write_report
     from frostline.tasks import Task as Task
     from frostline.tasks import load_task as load_task
 
@@ -65,7 +65,7 @@ _HOMES = {
     "run": "api._run",
     "study": "api._study",
     "tune": "api._tune",
-    "write_report": "report",
+    "write_report": "report.pages",
 }
 
 __all__ = ["__version__", *sorted(_HOMES)]
@@ -74,6 +74,7 @@ __all__ = ["__version__", *sorted(_HOMES)]
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module 'frostline' has no attribute {name!r}")
+    importlib.import_module("frostline.report.notebook")  # how notebooks show records, which know no view
     return getattr(importlib.import_module(f"frostline.{_HOMES[name]}"), name)
 
 

@@ -15,11 +15,10 @@ from tests.search.race_tools import propose_only, save_shallow, skip_slow_parts,
 
 import frostline
 from frostline.records import Plan, Recipe
-from frostline.report import write_report
 from frostline.report.live import serving
 from frostline.report.notebook import layer_stack
 from frostline.report.opened import open_folder
-from frostline.report.pages import page_of
+from frostline.report.pages import page_of, write_report
 from frostline.studies import STUDIES
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]

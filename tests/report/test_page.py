@@ -15,8 +15,8 @@ from tests.search.race_tools import propose_only, save_shallow, skip_slow_parts,
 
 import frostline
 from frostline.records import Plan, Recipe
-from frostline.report import write_report
 from frostline.report.notebook import layer_stack
+from frostline.report.pages import write_report
 from frostline.tasks import load_task
 
 HOSTILE = (

@@ -17,7 +17,7 @@ from frostline.progress import Progress, logger, silent
 from frostline.records import Recipe
 from frostline.records.budget import Budget
 from frostline.records.compute import Compute
-from frostline.report import write_report
+from frostline.report.pages import write_report
 from frostline.search.planning import Inputs
 from frostline.search.run import Search, check_task
 from frostline.search.run_result import Run
