@@ -55,7 +55,7 @@ def test_its_tables_have_rows_and_lie_in_the_folder(studied):
 
 def test_running_it_again_runs_nothing_and_gives_the_same_tables(studied):
     steps = []
-    again = run_quickly(studied.name, studied.folder.parent, progress=steps.append)
+    again = run_quickly(studied.study.name, studied.folder.parent, progress=steps.append)
     assert {step.stage for step in steps} == {"making the tables"}
     assert again.tables == studied.tables
 

@@ -52,9 +52,7 @@ def bench(studied, task):
     """A bench on which nothing of the study has run."""
     encoders = {point.spec.encoder.revision: point["encoder"] for point in studied.points}  # named by their folders
     return Context(
-        materials=Materials(
-            encoders=encoders, tasks={task.fingerprint: task}, kinds=STUDIES[studied.name].kinds, cache=False
-        )
+        materials=Materials(encoders=encoders, tasks={task.fingerprint: task}, kinds=studied.study.kinds, cache=False)
     )
 
 

@@ -120,7 +120,7 @@ def bench_of(studied, task) -> Context:
     folder = str(studied.folder.parent / "tiny")
     return Context(
         materials=Materials(
-            encoders={revision: folder}, tasks={task.fingerprint: task}, kinds=STUDIES[studied.name].kinds, cache=False
+            encoders={revision: folder}, tasks={task.fingerprint: task}, kinds=studied.study.kinds, cache=False
         )
     )
 

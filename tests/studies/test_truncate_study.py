@@ -41,7 +41,7 @@ def bench(studied, task):
     folder = str(studied.folder.parent / "tiny")
     return Context(
         materials=Materials(
-            encoders={revision: folder}, tasks={task.fingerprint: task}, kinds=STUDIES[studied.name].kinds, cache=False
+            encoders={revision: folder}, tasks={task.fingerprint: task}, kinds=studied.study.kinds, cache=False
         )
     )
 
