@@ -35,35 +35,28 @@ def measure(
     memory_limit: int = MEMORY_LIMIT,
     progress: Progress = silent,
 ) -> LayerScores:
-    """The layer scores of an encoder for a task.
+    """Return the layer scores of an encoder for a task.
 
     Args:
         encoder: an Encoder, a folder, a hub id, or None for the embedded default.
         task: a Task, a file, preset name, hub id, DataFrame or Dataset, or None for the embedded default.
         scores: names of layer scores, or 'default', or 'all'.
-        pooling: 'mean' of the tokens except the first, the 'first' token, the mean of 'all' tokens, or 'released', see
-            `pooled_states`.
-        examples: how many rows to use at most, drawn in proportion to the classes.
-        rows: which split; a model that was tuned on the training rows is measured on others, since it knows those.
+        pooling: 'mean' (of all tokens but the first), 'first' (token), 'all' (tokens) or 'released'.
+        examples: rows at most, drawn in proportion to the classes.
+        rows: the split to measure on; a tuned model has memorised its training rows.
         max_length: cut texts at this many tokens.
-        uncertainty: find intervals too.
+        uncertainty: compute intervals as well.
         similarity: compare all layers with each other (CKA).
-        nulls: what chance gives, for comparison: 'shuffled' labels, a 'random' encoder of the same shape.
-        options: of scores, by name, as in {"probe.head": {"learning_rate": 3e-3}}.
-        stream: keep sums only and no states, so that any number of rows can be measured; for scores that allow it, and
-            without intervals, similarity and nulls.
-        needs_all: whether a score that the rows do not allow is an error, or left out with a note; None for an error
-            where scores are given by name.
-        seed: of everything that is drawn.
-        memory_limit: bytes of states beyond which they lie on disk.
-        progress: progress callback.
+        nulls: chance levels to compare with: 'shuffled' labels, a 'random' encoder of the same shape.
+        options: options of scores by name, as in {"probe.head": {"learning_rate": 3e-3}}.
+        stream: keep only sums, for any number of rows; without intervals, similarity and nulls.
+        needs_all: raise where the rows do not allow a score; None raises only for scores given by name.
+        seed: seed of everything drawn at random.
+        memory_limit: bytes of states in memory; more are kept on disk.
 
     Example:
-        >>> scores = frostline.measure(task="reviews.csv", scores=["variability", "change"])
-        >>> scores.depth
+        >>> frostline.measure(task="reviews.csv", scores=["variability"]).depth
         6
-        >>> len(scores["variability"].values)  # the embeddings and six layers
-        7
     """
     asked = MeasureOptions(
         scores=scores,

@@ -54,15 +54,12 @@ def run(
         allow_frostline_only: also consider plans whose models only Frostline can load.
         compute: where trials run; None for this process. With the same threads per trial, the choice is the same.
         cache: keep frozen states on disk.
-        progress: progress callback.
 
     Example:
         >>> recipe = frostline.Recipe(epochs=1, threads=1)
         >>> run = frostline.run(task="reviews.csv", output="run", recipe=recipe, budget=frostline.Budget(max_layers=1))
         >>> run.tuned.plan.head
         1
-        >>> frostline.predict("run", ["a lovely evening"]).labels
-        [...]
     """
     folder, recipe, compute = Path(output), to_recipe(recipe) or Recipe(), compute or Compute()
     if recipe.train_rows is not None:

@@ -131,12 +131,10 @@ def study(
         cache: keep frozen states on disk.
         estimate: time a few steps first, to tell how long it will take.
         dry_run: only count the trials and estimate their time; there are no tables then.
-        progress: progress callback.
 
     Example:
         >>> options = frostline.StudyOptions(tasks=["reviews.csv"], quick=True, seeds=1, options={"step": 6})
-        >>> studied = frostline.study("freeze", options, output="freeze", estimate=False)
-        >>> [table.name for table in studied.tables]
+        >>> [table.name for table in frostline.study("freeze", options, output="freeze", estimate=False).tables]
         [...]
     """
     chosen, asked, compute = STUDIES[name], options or StudyOptions(), compute or Compute()

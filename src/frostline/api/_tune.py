@@ -49,8 +49,7 @@ def tune(
         plan: a Plan, or in words: 'full', '9,12,12', 'layers=2+5+9,head=12', 'freeze=8', a strategy, a JSON file.
         method: how the layers train, as in 'lora:rank=8'; None for the plan's own method.
         scores: layer scores or the folder of a saved measurement, for strategies that need some; else measured here.
-        recipe: rate, epochs, batch and so on: a Recipe, some of its fields, or a JSON file such as a run's recipe.json;
-            what is not given suits the plan.
+        recipe: a Recipe, some of its fields, or a JSON file such as a run's recipe.json; else what suits the plan.
         rates: learning rates to try, of which the best on validation is kept; 'paper' tries those of Xie et al. (2022).
         output: folder for the model, its card, metrics and predictions.
         overwrite: replace what an earlier run left in that folder.
@@ -59,14 +58,10 @@ def tune(
         test: judge the result on the test rows too.
         new_layers: layers that were re-initialised, for `recipe.new_layer_rate`.
         checkpoint_every: steps between checkpoints; else one after each evaluation and every five minutes.
-        progress: progress callback.
 
     Example:
-        >>> tuned = frostline.tune(task="reviews.csv", plan="6,6,6", output="tuned")
-        >>> tuned.plan.layers
+        >>> frostline.tune(task="reviews.csv", plan="6,6,6", output="tuned").plan.layers
         (6,)
-        >>> sorted(tuned.metrics)
-        ['test', 'validation']
     """
     fields, folder = recipe_fields(recipe), None if output is None else Path(output)
     check_arguments(plan=plan, method=method, recipe=fields, output=folder, overwrite=overwrite, resume=resume)
@@ -86,7 +81,7 @@ def tune(
             checkpoint_every=checkpoint_every,
             progress=progress,
         )
-        tried = paper_rates(chosen, encoder.depth) if rates == "paper" else tuple(rates)
+        tried = paper_rates(chosen, encoder.depth) if rates == "paper" else rates
         tuned = execute(shared, chosen, how, rates=tried, settings=settings)
     return tuned if folder is None else _saved(tuned, folder)
 
