@@ -58,7 +58,7 @@ def test_every_record_is_in_some_schema():
 
 
 @pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def written(tmp_path_factory):
     """What run, measure, tune (of both kinds of models) and study write, and what they print as JSON."""
     folder = tmp_path_factory.mktemp("written")
     model, rows = str(save_shallow(folder / "tiny")), str(write_rows(folder / "letters.csv", 60))

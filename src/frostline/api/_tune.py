@@ -55,7 +55,7 @@ def tune(
         overwrite: replace what an earlier run left in that folder.
         resume: continue the interrupted run in that folder.
         cache: keep frozen states on disk.
-        test: judge the result on the test rows too.
+        test: judge the result on the test rows, too.
         new_layers: layers that were re-initialised, for `recipe.new_layer_rate`.
         checkpoint_every: steps between checkpoints; else one after each evaluation and every five minutes.
 

@@ -8,13 +8,14 @@ from typing import Any
 
 from frostline.errors import OptionError, RecordError, UserError
 from frostline.files.atomic import write_json, write_text
-from frostline.files.output_folder import check_file
+from frostline.files.output_folder import CHECKPOINTS, check_file
 from frostline.records import TrialResult, TrialSpec
 from frostline.records._json import read_file
 from frostline.records.folder import FolderInfo
 from frostline.records.study import StudyProgress, StudySpec
 from frostline.records.table import Cell, Table, table_of
 from frostline.trials.store import Store
+from frostline.trials.tables import failures_table
 
 SPECIFICATION, STORE, TABLES, PROGRESS = "study.json", "store.sqlite", "tables.json", "progress.json"
 
@@ -37,6 +38,12 @@ def read_trials(folder: Path) -> Table:
     with Store(_find_store(folder), for_reading=True) as store:
         records = [_record(spec, result) for spec, result in store]
     return table_of("trials", f"{len(records)} trial{'' if len(records) == 1 else 's'}", records)
+
+
+def read_failures(folder: Path) -> Table:
+    """Return a table with a row for every trial that failed, with its cause, its reason and its traceback."""
+    with Store(_find_store(folder), for_reading=True) as store:
+        return failures_table(store.failures())
 
 
 def describe_unfinished(folder: Path) -> str | None:
@@ -96,9 +103,11 @@ def _find_store(folder: Path) -> Path:
         raise OptionError(f"{folder}: is a file; give the folder of a study or a run")
     if not folder.is_dir():
         raise OptionError(f"{folder}: there is no such folder; give the folder of a study or a run")
-    if not (folder / STORE).is_file():
-        raise OptionError(f"{folder}: contains no trials; give the folder of a study or a run")
-    return folder / STORE
+    # An interrupted run keeps its trials among its checkpoints.
+    for path in (folder / STORE, folder / CHECKPOINTS / STORE):
+        if path.is_file():
+            return path
+    raise OptionError(f"{folder}: contains no trials; give the folder of a study or a run")
 
 
 def _record(spec: TrialSpec, result: TrialResult) -> dict[str, Cell]:
