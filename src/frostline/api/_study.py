@@ -139,8 +139,7 @@ def study(
     """
     chosen, asked, compute = STUDIES[name], options or StudyOptions(), compute or Compute()
     settings = chosen.options({**(chosen.quick if asked.quick else {}), **asked.options})
-    folder = Path(output) if output is not None else Path(f"frostline-study-{name}")
-    check_folder(folder)
+    folder = check_folder(Path(output or f"frostline-study-{name}"))
     recipe, tasks = asked.base_recipe(chosen), asked.load_tasks(chosen)
     encoders = _load_encoders(asked, compute)
     materials = _materials(asked, chosen, encoders, tasks, folder=folder, cache=cache, device=compute.device)

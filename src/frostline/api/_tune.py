@@ -48,11 +48,11 @@ def tune(
         task: a Task, a file, preset name, hub id, DataFrame or Dataset, or None for the embedded default.
         plan: a Plan, or in words: 'full', '9,12,12', 'layers=2+5+9,head=12', 'freeze=8', a strategy, a JSON file.
         method: how the layers train, as in 'lora:rank=8'; None for the plan's own method.
-        scores: layer scores or the folder of a saved measurement, for strategies that need some; else measured here.
+        scores: layer scores or the folder of a measurement, for strategies that need some; else measured here.
         recipe: a Recipe, some of its fields, or a JSON file such as a run's recipe.json; else what suits the plan.
         rates: learning rates to try, of which the best on validation is kept; 'paper' tries those of Xie et al. (2022).
         output: folder for the model, its card, metrics and predictions.
-        overwrite: replace what an earlier run left in that folder.
+        overwrite: replace an earlier result in that folder.
         resume: continue the interrupted run in that folder.
         cache: keep frozen states on disk.
         test: judge the result on the test rows, too.
@@ -73,7 +73,7 @@ def tune(
         shared = SharedInputs.for_recipe(encoder, task, how, keep=cache, progress=progress)
         settings = Settings(
             folder=folder,
-            checkpoints=None if folder is None else folder / output_folder.CHECKPOINTS,
+            checkpoints=folder and folder / output_folder.CHECKPOINTS,
             resume=resume,
             test=test,
             train_rows=how.train_rows,
@@ -81,8 +81,7 @@ def tune(
             checkpoint_every=checkpoint_every,
             progress=progress,
         )
-        tried = paper_rates(chosen, encoder.depth) if rates == "paper" else rates
-        tuned = execute(shared, chosen, how, rates=tried, settings=settings)
+        tuned = execute(shared, chosen, how, rates=_to_rates(rates, chosen, encoder), settings=settings)
     return tuned if folder is None else _saved(tuned, folder)
 
 
@@ -117,6 +116,10 @@ def _to_plan(
     if isinstance(given, Plan):
         return given
     return read_plan(given, encoder, task, scores=scores, seed=seed, measure=measure)
+
+
+def _to_rates(rates: Sequence[float] | Literal["paper"], plan: Plan, encoder: Encoder) -> Sequence[float]:
+    return paper_rates(plan, encoder.depth) if rates == "paper" else rates
 
 
 def _saved(tuned: Tuned, folder: Path) -> Tuned:

@@ -20,8 +20,8 @@ from frostline.trials.store import Store
 _LOCK = ".lock"
 
 
-def check_folder(folder: Path) -> None:
-    """Raise if the folder is neither a study's folder nor empty."""
+def check_folder(folder: Path) -> Path:
+    """Return the folder; raise if it is neither a study's folder nor empty."""
     if folder.exists() and not folder.is_dir():
         raise OptionError(f"{folder}: is a file; choose another `output`")
     is_study = (folder / SPECIFICATION).is_file() or not folder.exists()
@@ -30,6 +30,7 @@ def check_folder(folder: Path) -> None:
         raise OptionError(f"{folder}: is neither a study's folder nor empty; choose another `output`")
     if (folder / "tables").exists() and not (folder / "tables").is_dir():
         raise OptionError(f"{folder / 'tables'}: is a file where the tables go; move it, or choose another `output`")
+    return folder
 
 
 @contextlib.contextmanager
