@@ -15,10 +15,8 @@ from dataclasses import replace
 import pytest
 from tests.search.race_tools import SPEED, made_up_proposal, save_shallow, write_rows
 
-from frostline.cli import invoke, screen
-from frostline.progress import Step
+from frostline.cli import invoke
 from frostline.records import LayerScores, Plan
-from frostline.records.table import table_of
 from frostline.search import planning
 from frostline.search import run as running
 from frostline.tasks import load_task
@@ -270,27 +268,3 @@ def test_an_interrupted_run_that_overwrites_says_that_overwriting_again_would_st
     assert capsys.readouterr().err == (
         f"frostline: interrupted; the same command without --overwrite continues the run in {tmp_path}/run\n"
     )
-
-
-# The screen ----------------------------------------------------------------------------------------------------------
-
-
-def show_progress():
-    standing = table_of("race", "round 1", [{"plan": "(2, 2, 2)"}])
-    with screen.stages() as progress:
-        progress(Step(stage="training", detail="epoch 1/3, loss 0.5", done=1, total=9))
-        progress(Step(stage="race", table=standing))
-        progress(Step(stage="training", detail="epoch 2/3, loss 0.4", done=2, total=9))
-
-
-def test_what_is_not_a_terminal_sees_no_progress(capsys):
-    show_progress()
-    assert capsys.readouterr() == ("", "")
-
-
-def test_a_terminal_sees_the_table_above_the_bar_on_standard_error(capsys, monkeypatch):
-    monkeypatch.setenv("FORCE_COLOR", "1")  # to rich, that is a terminal
-    show_progress()
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.rindex("(2, 2, 2)") < err.rindex("epoch 2/3, loss 0.4") < err.rindex("2/9")

@@ -1,66 +1,16 @@
-"""`frostline tune`, `predict`, `evaluate` and `cache` on the command line: results, and one line per mistake."""
+"""`frostline tune` on the command line: results, and one line per mistake."""
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import subprocess
 import sys
 
 import pytest
+from tests.cli.commands import as_json, refused, write_weather
 from tests.tiny import save_tiny
 
 from frostline.cli import invoke
-
-WORDS = ["ice", "snow", "frost", "sleet", "hail", "sun", "heat", "noon", "July", "sand"]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def own_cache(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("FROSTLINE_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    return str(save_tiny(tmp_path_factory.mktemp("tiny")))
-
-
-@pytest.fixture(scope="module")
-def weather(tmp_path_factory):
-    return write(tmp_path_factory.mktemp("data") / "weather.csv")
-
-
-def write(path, *, warm="warm", rows=60):
-    lines = [f"{WORDS[row % 10]} number {row},{warm if row % 10 > 4 else 'cold'}" for row in range(rows)]
-    path.write_text("\n".join(["text,label", *lines]) + "\n")
-    return str(path)
-
-
-@pytest.fixture(scope="module")
-def tuned(model, weather, tmp_path_factory):
-    """The folder of a finished run."""
-    folder = tmp_path_factory.mktemp("runs") / "run"
-    arguments = ["tune", weather, "--model", model, "--plan", "2,2,3", "--epochs", "1", "--learning-rate", "0.01"]
-    assert invoke([*arguments, "--output", str(folder)]) == 0
-    return folder
-
-
-def as_json(capsys, *arguments: str):
-    assert invoke([*arguments, "--json"]) == 0
-    out, err = capsys.readouterr()
-    assert err == ""
-    return json.loads(out)
-
-
-def refused(capsys, *arguments: str) -> str:
-    assert invoke(list(arguments)) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.count("\n") == 1
-    return str(err)
 
 
 def test_it_says_what_trains_then_audits_then_judges_then_where_the_model_is(model, weather, tmp_path, capsys):
@@ -223,7 +173,7 @@ def test_a_stopped_run_goes_on_to_the_same_result(model, weather, tmp_path, caps
 
 def test_few_rows_are_enough(model, tmp_path, capsys):
     """The first step of warm-up has rate 0, and the weights before it may stay the best ones."""
-    few = write(tmp_path / "few.csv", rows=20)
+    few = write_weather(tmp_path / "few.csv", rows=20)
     found = as_json(capsys, "tune", few, "--model", model, "--plan", "4,4,4", "--learning-rate", "1e-6")
     assert found["best"]["step"] == 1
 
@@ -254,82 +204,6 @@ def test_a_run_that_was_killed_while_it_saved_goes_on(model, weather, tmp_path, 
     capsys.readouterr()
     assert as_json(capsys, *arguments, "--resume")["kind"] == "tuned"
     assert not (tmp_path / "run" / "checkpoints").exists()
-
-
-def test_predictions_come_as_csv(tuned, weather, capsys):
-    assert invoke(["predict", str(tuned), weather]) == 0
-    out, err = capsys.readouterr()
-    rows = list(csv.DictReader(io.StringIO(out)))
-    assert len(rows) == 60
-    assert list(rows[0]) == ["row", "text", "prediction", "probability_cold", "probability_warm"]
-    assert float(rows[0]["probability_cold"]) + float(rows[0]["probability_warm"]) == pytest.approx(1)
-    assert err == "note: columns guessed from their names: text = 'text'\n"
-
-
-def test_predictions_go_to_a_file(tuned, weather, tmp_path, capsys):
-    for name in ("out.csv", "out.jsonl"):
-        assert (
-            invoke(["predict", str(tuned / "model"), weather, "--text", "text", "--output", str(tmp_path / name)]) == 0
-        )
-    assert capsys.readouterr().out == ""
-    table = list(csv.DictReader(io.StringIO((tmp_path / "out.csv").read_text())))
-    lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
-    assert [row["prediction"] for row in table] == [line["prediction"] for line in lines]
-    found = as_json(capsys, "predict", str(tuned), weather, "--text", "text")
-    assert found["rows"] == lines
-
-
-def test_what_is_wrong_with_a_prediction_is_one_line(tuned, weather, model, tmp_path, capsys):
-    assert "must end in .csv or .jsonl" in refused(capsys, "predict", str(tuned), weather, "--output", "out.txt")
-    nowhere = str(tmp_path / "no" / "out.csv")
-    assert "cannot be written" in refused(capsys, "predict", str(tuned), weather, "--output", nowhere)
-    assert "no such folder" in refused(capsys, "predict", str(tmp_path / "missing"), weather)
-    assert "is not a tuned classifier" in refused(capsys, "predict", model, weather)
-    assert "no such file" in refused(capsys, "predict", str(tuned), "missing.csv")
-
-
-def test_evaluation_gives_the_metrics_of_the_run(tuned, weather, capsys):
-    result = json.loads((tuned / "result.json").read_text())
-    found = as_json(capsys, "evaluate", str(tuned), weather)
-    assert found["metrics"] == pytest.approx(result["metrics"]["test"])
-    assert found["rows"] == 12
-    assert as_json(capsys, "evaluate", str(tuned), weather, "--split", "all")["rows"] == 60
-    assert invoke(["evaluate", str(tuned), weather, "--metric", "macro_f1"]) == 0
-    assert "macro_f1" in capsys.readouterr().out
-
-
-def test_rows_to_judge_on_that_are_not_given_or_not_there_are_one_line(tuned, capsys):
-    assert "give the labelled rows to judge it on" in refused(capsys, "evaluate", str(tuned))
-    assert "missing.csv: no such file" in refused(capsys, "evaluate", str(tuned), "missing.csv")
-
-
-def test_unseen_labels_at_evaluation_are_one_line(tuned, tmp_path, capsys):
-    other = write(tmp_path / "other.csv", warm="tepid")
-    said = refused(capsys, "evaluate", str(tuned), other)
-    assert "label 'tepid': is not a label of" in said
-    assert "which has cold, warm" in said
-
-
-def test_the_cache_is_listed_and_cleared(model, weather, tmp_path, capsys, monkeypatch):
-    monkeypatch.setenv("FROSTLINE_CACHE", str(tmp_path))
-    assert as_json(capsys, "cache")["entries"] == []
-    as_json(capsys, "tune", weather, "--model", model, "--plan", "4,4,4", "--epochs", "1")
-    entries = as_json(capsys, "cache")["entries"]
-    assert [entry["layer"] for entry in entries] == [3, 3, 3]
-    assert invoke(["cache"]) == 0
-    assert model in capsys.readouterr().out.replace("\n", "")
-    assert as_json(capsys, "cache", "--clear")["freed"] == sum(entry["size"] for entry in entries)
-    assert invoke(["cache", "--clear"]) == 0
-    assert "freed" in capsys.readouterr().out
-    assert as_json(capsys, "cache")["entries"] == []
-
-
-@pytest.mark.parametrize("command", ["tune", "predict", "evaluate", "cache"])
-def test_every_command_explains_itself(command, capsys):
-    assert invoke([command, "--help"]) == 0
-    out = capsys.readouterr().out
-    assert f"Usage: frostline {command}" in out
-    assert "--json" in out
 
 
 def test_a_process_of_its_own_prints_nothing_but_json(model, weather, tmp_path):
