@@ -33,11 +33,11 @@ def measured_task(name: str = "letters") -> MeasuredTask:
 
 
 def all_records() -> list[type[Record]]:
-    """Every record that Frostline defines."""
+    """Every record of the package of records."""
     for module in pkgutil.iter_modules(frostline.records.__path__, "frostline.records."):
         importlib.import_module(module.name)
     return sorted(
-        {one for one in _below(Record) if one.__module__.startswith("frostline.")}, key=lambda one: one.__name__
+        {one for one in _below(Record) if one.__module__.startswith("frostline.records.")}, key=lambda one: one.__name__
     )
 
 

@@ -13,13 +13,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.records.made_up import all_records, drawn
 
+from frostline.costs.timing import Speed
 from frostline.errors import RecordError
 from frostline.records import LayerScores, Plan, Recipe, TrialResult, TrialSpec
 from frostline.records._json import Number, Record, read
 from frostline.records.table import Table
+from frostline.training.freeze_audit import AuditReport
+from frostline.trials.kept_models import KeptModel
 
 
-@pytest.mark.parametrize("kind", all_records(), ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", [*all_records(), AuditReport, KeptModel, Speed], ids=lambda kind: kind.__name__)
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(data=st.data())
 def test_every_record_survives_json(kind, data):

@@ -18,6 +18,7 @@ from frostline.costs.flops import Work, shape_of
 from frostline.kernels.batch_layout import Ints, Layout
 from frostline.kernels.dropout import Noise
 from frostline.records import Plan, Recipe
+from frostline.records._json import Record
 from frostline.training.loop import loss_of, make_optimizer
 from frostline.training.model import Tunable, make_tunable
 
@@ -33,7 +34,7 @@ _LEAST_RANGE = 1.5  # factor of the narrowest range: machines are noisy
 
 
 @dataclass(frozen=True, kw_only=True)
-class Speed:
+class Speed(Record):
     """The seconds that one machine takes for the parts of a step.
 
     Args:

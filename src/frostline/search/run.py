@@ -10,7 +10,7 @@ import contextlib
 import shutil
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -207,9 +207,9 @@ class Search:
     def _speed(self, costs: Costs) -> Speed:
         known = atomic.read_json(self.work_folder / _SPEED, default=None)
         if known is not None:
-            return Speed(**known)
+            return Speed.from_json(known)
         speed = time_steps(self.inputs, costs, self.progress)
-        atomic.write_json(self.work_folder / _SPEED, asdict(speed))
+        atomic.write_json(self.work_folder / _SPEED, speed.to_json())
         return speed
 
     def _fit_time(self, proposals: list[Proposal], clock: _Clock) -> tuple[list[Proposal], list[str], float | None]:

@@ -14,11 +14,12 @@ from torch import nn
 
 from frostline.errors import AuditError
 from frostline.files.checksums import bits_of
+from frostline.records._json import Record
 from frostline.training.model import Tunable
 
 
 @dataclass(frozen=True, kw_only=True)
-class AuditReport:
+class AuditReport(Record):
     """The parameters that trained and those that stayed frozen.
 
     Args:
