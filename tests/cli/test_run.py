@@ -229,7 +229,7 @@ def test_an_interrupted_run_says_how_to_go_on_and_the_same_command_then_finishes
     place = tmp_path / "run"
     arguments = ["run", rows, "--model", model, "--output", str(place), *FLAGS, "--json"]
     process = subprocess.Popen(
-        [sys.executable, "-c", "from frostline.cli import main; main()", *arguments],
+        [sys.executable, "-c", "from frostline.cli import main; main()", *arguments, "--quiet"],  # no lines of progress
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     patience = time.monotonic() + 120

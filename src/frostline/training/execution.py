@@ -58,6 +58,11 @@ class Settings:
     is_short: bool = False
     progress: Progress = silent
 
+    @property
+    def log_level(self) -> int:
+        """The level of messages on the course of the work: one trial of many is not worth a line each."""
+        return logging.DEBUG if self.is_short else logging.INFO
+
 
 def execute(
     shared: SharedInputs, plan: Plan, recipe: Recipe, *, rates: Sequence[float] = (), settings: Settings
@@ -83,11 +88,10 @@ def execute(
     recipes = [replace(recipe, learning_rate=rate) for rate in rates]
     # Before any long work, because a folder with another run's checkpoints is refused.
     checkpoints = [_checkpoints(encoder, task, plan, candidate, settings) for candidate in recipes]
-    level = logging.DEBUG if settings.is_short else logging.INFO
-    logger.log(level, describe(tunable, rates))
+    logger.log(settings.log_level, describe(tunable, rates))
     notes = _notes(encoder, tunable)
     for note in notes:
-        logger.log(level, "note: %s", note)  # before the long work, which a user may want to stop then
+        logger.log(settings.log_level, "note: %s", note)  # before the long work, which a user may want to stop then
     examples = _examples(tunable, shared, recipe, settings)
     prepared = time.perf_counter()
     best, trained = _train_best(tunable, examples, task, recipes, checkpoints, settings)
@@ -186,7 +190,7 @@ def _train_best(
     for recipe, kept in zip(recipes, checkpoints, strict=True):
         load_weights(tunable, start)
         if kept is not None and kept.resume:
-            logger.info(kept.where_it_continues())
+            logger.log(settings.log_level, kept.where_it_continues())
         trained = train(
             tunable,
             examples["train"],
