@@ -122,7 +122,7 @@ def test_closing_ends_every_process(materials, specs):
 
 
 def test_less_than_one_worker_is_refused():
-    with pytest.raises(OptionError, match="workers 0: must be a whole number, 1 or more"):
+    with pytest.raises(OptionError, match="`workers=0`: must be a whole number, 1 or more"):
         Compute(workers=0)
 
 
