@@ -170,9 +170,9 @@ def _seeds(count: int) -> str:
 
 def draw_examples(folder: Path) -> None:
     """Draw the first figure of every study in the folder, and store its description, trials and seconds."""
-    from frostline.report.opened import open_folder
     from frostline.report.pages import page_of
     from frostline.report.printed import drawn
+    from frostline.report.result_folder import open_folder
 
     _EXAMPLES.parent.mkdir(parents=True, exist_ok=True)
     examples = read_json(_EXAMPLES, default={})

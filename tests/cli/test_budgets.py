@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from frostline.cli import invoke
-from frostline.cli.budgets import BudgetOptions
+from frostline.cli._shared.budgets import BudgetOptions
 from frostline.errors import OptionError
 
 

@@ -11,9 +11,10 @@ import pytest
 from tests.cli.commands import command_names, flags_of
 
 import frostline
-from frostline.cli import invoke, screen
-from frostline.cli.flags import with_flags
-from frostline.cli.logs import LogOptions, listening
+from frostline.cli import invoke
+from frostline.cli._shared import screen
+from frostline.cli._shared.flags import with_flags
+from frostline.cli._shared.logs import LogOptions, listening
 from frostline.progress import logger
 
 SOURCE = Path(frostline.__file__).parent

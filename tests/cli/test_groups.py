@@ -8,8 +8,8 @@ import pytest
 import torch
 from tests.cli.commands import flags_of
 
-from frostline.cli.groups import ComputeOptions, DataOptions, EncoderOptions, MachineOptions
-from frostline.cli.options import KindChoice
+from frostline.cli._shared.groups import ComputeOptions, DataOptions, EncoderOptions, MachineOptions
+from frostline.cli._shared.options import KindChoice
 from frostline.errors import OptionError
 from frostline.records.compute import Compute
 from frostline.tasks import load_task

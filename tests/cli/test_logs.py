@@ -10,8 +10,9 @@ import pytest
 from tests.cli.commands import command_names, flags_of
 from tests.tiny import save_tiny
 
-from frostline.cli import invoke, screen
-from frostline.cli.logs import LogOptions, listening
+from frostline.cli import invoke
+from frostline.cli._shared import screen
+from frostline.cli._shared.logs import LogOptions, listening
 from frostline.errors import OptionError, TrialError
 from frostline.progress import Step, logger
 

@@ -12,7 +12,7 @@ from tests.search.race_tools import save_shallow, write_rows
 
 from frostline.api import _plan as api_plan
 from frostline.cli import invoke
-from frostline.cli.flags import with_flags
+from frostline.cli._shared.flags import with_flags
 from frostline.records import Plan
 from frostline.search import planning
 

@@ -7,7 +7,7 @@ from dataclasses import fields
 
 import pytest
 
-from frostline.cli.recipes import RecipeOptions, TrialRecipeOptions
+from frostline.cli._shared.recipes import RecipeOptions, TrialRecipeOptions
 from frostline.errors import OptionError
 from frostline.records import Recipe
 

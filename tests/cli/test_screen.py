@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from frostline.cli import screen
+from frostline.cli._shared import screen
 from frostline.progress import Step
 from frostline.records.table import table_of
 

@@ -23,7 +23,7 @@ from frostline.states.frozen import StatesAt
 from frostline.training.dataset import frozen_at
 from frostline.training.freeze_audit import count_kept
 from frostline.training.model import make_tunable
-from frostline.training.stock import is_stock
+from frostline.training.stock_model import is_stock
 
 TRAIN, OTHERS = many_tokens(40), many_tokens(15, seed=1)
 LOAD = Workload(train=TRAIN.lengths, others=OTHERS.lengths, outputs=3)

@@ -24,7 +24,7 @@ from frostline.prediction.loading import OWN_FILE, OWN_WEIGHTS, Predictor
 from frostline.records import Plan, Recipe
 from frostline.tasks import Split, Task
 from frostline.tasks.unlabelled import read_list
-from frostline.training.stock import is_stock
+from frostline.training.stock_model import is_stock
 
 TEXTS = ["ice and snow", "sun", "a long hot day of heat in July at noon", "hail"]
 PIECES = [

@@ -16,7 +16,7 @@ from frostline.records import Plan, Recipe, recipe
 from frostline.records._json import Record
 from frostline.records.budget import Budget
 from frostline.records.compute import Compute
-from frostline.records.references import MeasuredEncoder, MeasuredTask
+from frostline.records.encoder_and_task import MeasuredEncoder, MeasuredTask
 from frostline.records.run import Decision, Judged, RaceEntry, RunRecord
 from frostline.records.study import StudySpec
 from frostline.records.table import Table

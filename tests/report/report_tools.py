@@ -13,9 +13,9 @@ from frostline.records import LayerScore, LayerScores, Plan, Recipe, TrialResult
 from frostline.records.budget import Budget
 from frostline.records.cost import Cost
 from frostline.records.difference import Difference
+from frostline.records.encoder_and_task import TaskKind, TunedEncoder, TunedTask
 from frostline.records.prediction import PredictedRow
 from frostline.records.proposal import Proposal
-from frostline.records.references import TaskKind, TunedEncoder, TunedTask
 from frostline.records.run import Decision, Judged, RaceEntry, RunRecord
 from frostline.records.tuned import Parameters, TuningResult
 from frostline.trials.store import Store

@@ -17,8 +17,8 @@ import frostline
 from frostline.records import Plan, Recipe
 from frostline.report.live import serving
 from frostline.report.notebook import layer_stack
-from frostline.report.opened import open_folder
 from frostline.report.pages import page_of, write_report
+from frostline.report.result_folder import open_folder
 from frostline.studies import STUDIES
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]

@@ -8,8 +8,8 @@ import pytest
 from tests.charts.figure_facts import check_figures
 from tests.report.report_tools import make_measurement, make_run, make_tuned, some_run
 
-from frostline.report.opened import open_folder
 from frostline.report.pages import page_of
+from frostline.report.result_folder import open_folder
 from frostline.report.run_figures import race_rows
 
 CHARTS = Path(__file__).parent / "charts"

@@ -17,8 +17,8 @@ from frostline.records import LayerScores, Plan, Recipe
 from frostline.records.run import RunRecord
 from frostline.records.study import StudySpec
 from frostline.records.tuned import TuningResult
-from frostline.report.opened import open_folder
 from frostline.report.pages import page_of
+from frostline.report.result_folder import open_folder
 from frostline.studies._engine.results import read_tables
 from frostline.trials.store import Store
 

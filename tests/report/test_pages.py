@@ -18,8 +18,8 @@ from tests.trials.test_store import numbered
 from frostline.errors import OptionError, UserError
 from frostline.report import model_pages
 from frostline.report.live import serving
-from frostline.report.opened import open_folder
 from frostline.report.pages import page_of, write_report
+from frostline.report.result_folder import open_folder
 from frostline.report.score_figures import best_in_words, curve_figures, similarity_figures
 from frostline.studies import STUDIES
 from frostline.trials.store import Store

@@ -497,7 +497,7 @@ def test_what_the_hub_answers_is_one_line(
         raise raised
 
     monkeypatch.setattr(datasets, "load_dataset", fail)
-    monkeypatch.setattr("frostline.tasks.hub._is_reachable", lambda name: True)
+    monkeypatch.setattr("frostline.tasks.readers.hub._is_reachable", lambda name: True)
     with pytest.raises(kind) as caught:
         load_task("someone/moods")
     assert str(caught.value) == f"someone/moods: {said}check the name and the network"
@@ -508,7 +508,7 @@ def test_looking_into_the_cache_leaves_the_client_as_it_was(monkeypatch: pytest.
 
     monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
-    monkeypatch.setattr("frostline.tasks.hub._is_reachable", lambda name: False)
+    monkeypatch.setattr("frostline.tasks.readers.hub._is_reachable", lambda name: False)
     with pytest.raises(FetchError, match="no copy in the cache"):
         load_task("someone/moods")
     assert (datasets.config.HF_HUB_OFFLINE, huggingface_hub.constants.HF_HUB_OFFLINE) == (False, False)

@@ -29,9 +29,9 @@ from frostline.cli import (
     tasks,
     tune,
 )
-from frostline.cli.expand import expand_groups
-from frostline.cli.flags import with_flags
-from frostline.cli.logs import with_log
+from frostline.cli._shared.expand_groups import expand_groups
+from frostline.cli._shared.flags import with_flags
+from frostline.cli._shared.logs import with_log
 from frostline.errors import FrostlineError, Interrupted
 
 app = typer.Typer(

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from frostline.cli import options, screen
+from frostline.cli._shared import options, screen
 
 
 def command(

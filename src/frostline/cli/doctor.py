@@ -11,7 +11,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from frostline.cli import options, screen
+from frostline.cli._shared import options, screen
 from frostline.progress import logger
 
 _PACKAGES = (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from frostline.cli import groups, options, screen
+from frostline.cli._shared import groups, options, screen
 from frostline.errors import OptionError
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def command(
     with screen.starting():
         from frostline.prediction.loading import load_tuned
         from frostline.prediction.predict import evaluate, kind_to_ask
-        from frostline.tasks.files import has_known_suffix, missing_file
+        from frostline.tasks.readers.files import has_known_suffix, missing_file
     device = machine.use()
     if has_known_suffix(data.source) and not Path(data.source).exists():
         raise missing_file(Path(data.source))  # before the model is loaded, which decides how to read a file

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from frostline.cli import groups, options, screen
+from frostline.cli._shared import groups, options, screen
 
 if TYPE_CHECKING:
     from frostline.records import LayerScore, LayerScores

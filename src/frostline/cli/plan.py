@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from frostline.cli import budgets, groups, options, screen
+from frostline.cli._shared import budgets, groups, options, screen
 
 if TYPE_CHECKING:
     from frostline.records.plans import Plans

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from frostline.cli import groups, options, screen
-from frostline.cli.flags import with_flags
+from frostline.cli._shared import groups, options, screen
+from frostline.cli._shared.flags import with_flags
 
 if TYPE_CHECKING:
     from frostline.prediction.predict import Predictions

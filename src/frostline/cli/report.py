@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from frostline.cli import options, screen
+from frostline.cli._shared import options, screen
 from frostline.errors import OptionError
 from frostline.progress import Progress, Step
 
@@ -36,9 +36,9 @@ class FigureFlags:
 
     def write(self, folder: Path, progress: Progress) -> list[Path]:
         """Write the charts of a folder, if they are wanted; return the files."""
-        from frostline.report.opened import open_folder
         from frostline.report.pages import page_of
         from frostline.report.printed import print_figures
+        from frostline.report.result_folder import open_folder
 
         if self.figures is None:
             return []

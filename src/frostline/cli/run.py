@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from frostline.cli import budgets, groups, options, recipes, screen
+from frostline.cli._shared import budgets, groups, options, recipes, screen
 from frostline.errors import Interrupted
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from frostline.cli import groups, options, recipes, screen
+from frostline.cli._shared import groups, options, recipes, screen
 from frostline.errors import Interrupted, OptionError, TrialsFailed
 from frostline.options import parse_options
 from frostline.progress import Progress, Step

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from frostline.cli import options, screen
+from frostline.cli._shared import options, screen
 
 
 def command(as_json: options.Json = False) -> None:

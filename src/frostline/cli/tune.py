@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from frostline.cli import groups, options, recipes, screen
+from frostline.cli._shared import groups, options, recipes, screen
 from frostline.errors import Interrupted, OptionError
 from frostline.options import in_words
 
@@ -176,7 +176,7 @@ def _list(*, plans: bool, methods: bool, as_json: bool) -> None:
 
 def _show(tuned: Tuned, said: set[str]) -> None:
     from frostline.prediction.model_card import how_to_load
-    from frostline.training.stock import is_stock
+    from frostline.training.stock_model import is_stock
 
     console = screen.out()
     console.print(f"audit: {tuned.trained.audit}\n", markup=False)

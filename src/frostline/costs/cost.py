@@ -23,7 +23,7 @@ from frostline.training.dataset import frozen_at
 from frostline.training.freeze_audit import count_kept
 from frostline.training.loop import order_of_rows
 from frostline.training.model import Tunable, make_tunable
-from frostline.training.stock import is_stock
+from frostline.training.stock_model import is_stock
 
 if TYPE_CHECKING:
     from frostline.costs.timing import Speed

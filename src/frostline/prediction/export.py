@@ -27,7 +27,7 @@ from frostline.prediction.rows import predicted_rows
 from frostline.records.folder import FolderKind
 from frostline.records.tuned import FrostlineModel
 from frostline.training.model import Tunable
-from frostline.training.stock import check_base, is_stock
+from frostline.training.stock_model import check_base, is_stock
 
 if TYPE_CHECKING:
     from frostline.training.result import Tuned

@@ -18,7 +18,7 @@ from frostline.errors import EncoderError, OptionError, RecordError
 from frostline.files.atomic import read_json
 from frostline.progress import Progress, silent
 from frostline.records import BaseEncoder, Origin, Plan
-from frostline.records.references import TunedTask
+from frostline.records.encoder_and_task import TunedTask
 from frostline.records.tuned import FrostlineModel
 from frostline.tasks import Split
 from frostline.training.dataset import Examples, tokenize_split

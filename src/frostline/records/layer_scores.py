@@ -11,7 +11,7 @@ from frostline.errors import OptionError
 from frostline.records._json import Record
 from frostline.records._version import FORMAT_VERSION
 from frostline.records.display import Displayed
-from frostline.records.references import MeasuredEncoder, MeasuredTask
+from frostline.records.encoder_and_task import MeasuredEncoder, MeasuredTask
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,8 +9,8 @@ from frostline.records._json import Record
 from frostline.records._version import FORMAT_VERSION
 from frostline.records.cost import Cost
 from frostline.records.display import Displayed
+from frostline.records.encoder_and_task import MeasuredEncoder, MeasuredTask
 from frostline.records.proposal import Proposal
-from frostline.records.references import MeasuredEncoder, MeasuredTask
 from frostline.records.table import Table, table_of
 
 

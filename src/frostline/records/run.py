@@ -12,10 +12,10 @@ from frostline.records.budget import Budget
 from frostline.records.cost import Cost
 from frostline.records.difference import Difference
 from frostline.records.display import Displayed
+from frostline.records.encoder_and_task import MeasuredEncoder, MeasuredTask
 from frostline.records.plan import Plan
 from frostline.records.proposal import Proposal, without_options
 from frostline.records.recipe import Recipe
-from frostline.records.references import MeasuredEncoder, MeasuredTask
 
 
 @dataclass(frozen=True, kw_only=True)

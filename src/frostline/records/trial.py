@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from frostline.records._json import Number, Record
+from frostline.records.encoder_and_task import EncoderRef, TaskRef
 from frostline.records.plan import Plan
 from frostline.records.recipe import Recipe
-from frostline.records.references import EncoderRef, TaskRef
 from frostline.records.trial_id import trial_id
 
 # Why a trial failed: its training diverged, a user's mistake, a bug, a lost process, or a disk without room.

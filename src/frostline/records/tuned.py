@@ -8,9 +8,9 @@ from typing import Literal
 
 from frostline.records._json import Number, Record
 from frostline.records._version import FORMAT_VERSION
+from frostline.records.encoder_and_task import BaseEncoder, TaskKind, TunedEncoder, TunedTask
 from frostline.records.plan import Plan
 from frostline.records.recipe import Recipe
-from frostline.records.references import BaseEncoder, TaskKind, TunedEncoder, TunedTask
 
 # One evaluation while a model is trained; a line of `metrics.jsonl`: step, epoch, loss, learning_rate, seconds, and
 # validation_loss and validation_METRIC where there are validation rows.

@@ -12,9 +12,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from frostline.errors import UserError
-from frostline.report.opened import open_folder
 from frostline.report.page import render
 from frostline.report.pages import page_of
+from frostline.report.result_folder import open_folder
 
 HOST = "127.0.0.1"
 _TRY_AGAIN = (

@@ -10,8 +10,8 @@ from frostline.records.run import RunRecord
 from frostline.records.table import Cell, table_of
 from frostline.report.error_figures import error_figures, hardest
 from frostline.report.notebook import layer_stack
-from frostline.report.opened import Opened
 from frostline.report.page import Page, Section
+from frostline.report.result_folder import Opened
 from frostline.report.run_figures import run_figures, tuned_curves
 from frostline.report.score_pages import score_sections
 from frostline.search.tables import round_tables, tests_table

@@ -7,8 +7,8 @@ from pathlib import Path
 from frostline.errors import OptionError
 from frostline.files.atomic import write_text
 from frostline.report.model_pages import run_page, tuned_page
-from frostline.report.opened import Opened, open_folder
 from frostline.report.page import Page, render
+from frostline.report.result_folder import Opened, open_folder
 from frostline.report.score_pages import measurement_page
 from frostline.report.study_pages import study_page
 

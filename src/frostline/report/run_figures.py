@@ -11,7 +11,7 @@ from frostline.charts.theme import BLUE, GREY, RED
 from frostline.records import TrialResult, TrialSpec
 from frostline.records.run import Decision, RunRecord
 from frostline.records.tuned import EvaluationStep
-from frostline.report.opened import Opened
+from frostline.report.result_folder import Opened
 from frostline.tasks.metrics import METRICS, TaskMetric
 
 

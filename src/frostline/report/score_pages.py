@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from frostline.errors import OptionError
 from frostline.records import LayerScore
-from frostline.report.opened import Opened
 from frostline.report.page import Page, Section
+from frostline.report.result_folder import Opened
 from frostline.report.score_figures import curve_figures, similarity_figures
 from frostline.scoring.tables import scores_table
 

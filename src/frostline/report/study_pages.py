@@ -10,8 +10,8 @@ from frostline.charts import Results
 from frostline.options import as_word
 from frostline.records.study import StudyProgress
 from frostline.report.citations import in_full
-from frostline.report.opened import Opened
 from frostline.report.page import Page, Section
+from frostline.report.result_folder import Opened
 from frostline.studies import STUDIES
 from frostline.trials.tables import failures_table
 

@@ -15,7 +15,7 @@ from frostline.encoders.tokens import Tokens
 from frostline.errors import MeasureError, OptionError
 from frostline.progress import Progress, Step, silent
 from frostline.records import LayerScore, LayerScores
-from frostline.records.references import MeasuredEncoder, MeasuredTask
+from frostline.records.encoder_and_task import MeasuredEncoder, MeasuredTask
 from frostline.scoring.chance import NULLS
 from frostline.scoring.reliability import agreements
 from frostline.scoring.score_inputs import Evidence

@@ -1,7 +1,7 @@
 """Labelled text as a task: files, frames, hub datasets and benchmark presets in, one frozen `Task` out.
 
-Read the modules in this order: task, raw_table, files, columns, labels, splits, metrics, assemble, preset, load. Names
-are imported on first use, so importing this package is cheap.
+Read the modules in this order: task, raw_table, readers, columns, labels, splits, metrics, assemble, preset, loading.
+Names are imported on first use, so importing this package is cheap.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from frostline.tasks.load import load_task
+    from frostline.tasks.loading import load_task
     from frostline.tasks.metrics import METRICS, TaskMetric, choose_metrics
     from frostline.tasks.preset import PRESETS, Preset, find_preset
     from frostline.tasks.splits import sample
@@ -38,7 +38,7 @@ _HOMES = {
     "TaskMetric": "metrics",
     "choose_metrics": "metrics",
     "find_preset": "preset",
-    "load_task": "load",
+    "load_task": "loading",
     "sample": "splits",
 }
 

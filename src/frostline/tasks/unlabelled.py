@@ -9,10 +9,10 @@ from typing import Any
 
 from frostline.errors import DataError
 from frostline.tasks import Split
-from frostline.tasks.arrow import read_dataset, read_frame
 from frostline.tasks.columns import Columns, check_columns, choose_columns, list_columns
-from frostline.tasks.files import has_known_suffix, read_file
 from frostline.tasks.raw_table import RawTable, show
+from frostline.tasks.readers.arrow import read_dataset, read_frame
+from frostline.tasks.readers.files import has_known_suffix, read_file
 from frostline.tasks.texts import parse_rows
 
 _STAND_IN = "(no label)"

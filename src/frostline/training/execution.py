@@ -29,7 +29,7 @@ from frostline.training.loop import Trained, Weights, judge, load_weights, train
 from frostline.training.model import Tunable, check_plan, check_recipe, make_tunable
 from frostline.training.result import Tuned
 from frostline.training.shared_inputs import SharedInputs
-from frostline.training.stock import check_base, why_not_stock
+from frostline.training.stock_model import check_base, why_not_stock
 
 
 @dataclass(frozen=True, kw_only=True)

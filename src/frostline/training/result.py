@@ -10,7 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from frostline.records import BaseEncoder, Plan, Recipe
-from frostline.records.references import TunedEncoder, TunedTask
+from frostline.records.encoder_and_task import TunedEncoder, TunedTask
 from frostline.records.tuned import Parameters, TuningResult
 from frostline.tasks import Task
 from frostline.training.loop import Trained

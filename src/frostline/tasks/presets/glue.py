@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from frostline.tasks.benchmark import Benchmark, register
-from frostline.tasks.builders import build_pair, build_single
+from frostline.tasks.presets._benchmark import Benchmark, register
+from frostline.tasks.presets._builders import build_pair, build_single
 
 _HUB = "nyu-mll/glue"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from frostline.tasks.benchmark import Benchmark, Fields, register
-from frostline.tasks.builders import build_single
+from frostline.tasks.presets._benchmark import Benchmark, Fields, register
+from frostline.tasks.presets._builders import build_single
 from frostline.tasks.raw_table import RawTable
 from frostline.tasks.texts import parse_choices, parse_texts
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
 
-from frostline.tasks.benchmark import Benchmark, Fields, register
-from frostline.tasks.builders import build_pair
+from frostline.tasks.presets._benchmark import Benchmark, Fields, register
+from frostline.tasks.presets._builders import build_pair
 from frostline.tasks.raw_table import RawTable, show
 from frostline.tasks.texts import parse_choices, parse_texts
 

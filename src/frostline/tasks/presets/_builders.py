@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from frostline.tasks.benchmark import Builder, Fields
+from frostline.tasks.presets._benchmark import Builder, Fields
 from frostline.tasks.raw_table import RawTable
 from frostline.tasks.texts import parse_texts
 

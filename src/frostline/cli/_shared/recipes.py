@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from frostline.cli import options
+from frostline.cli._shared import options
 
 RecipeFile = Annotated[
     Path | None,

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from frostline.errors import DataError, OptionError, did_you_mean
-from frostline.tasks.arrow import read_dataset, read_frame
 from frostline.tasks.assemble import UnsplitTask, assemble
 from frostline.tasks.columns import Columns, check_column, choose_columns
-from frostline.tasks.files import format_of, has_known_suffix, missing_file, read_file
-from frostline.tasks.hub import is_saved_dataset, load_hub, load_saved
 from frostline.tasks.labels import LabelColumn, parse_choice_labels, parse_known_labels, parse_labels
 from frostline.tasks.preset import Preset, find_preset, near_preset, unknown_preset
 from frostline.tasks.raw_table import RawTable, is_missing, listed, show
+from frostline.tasks.readers.arrow import read_dataset, read_frame
+from frostline.tasks.readers.files import format_of, has_known_suffix, missing_file, read_file
+from frostline.tasks.readers.hub import is_saved_dataset, load_hub, load_saved
 from frostline.tasks.task import KINDS, Kind, Labels, Protocol, Split, Task
 from frostline.tasks.texts import parse_rows
 

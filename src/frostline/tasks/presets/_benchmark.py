@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from frostline.errors import DataError, OptionError
-from frostline.tasks.arrow import read_dataset
 from frostline.tasks.assemble import UnsplitTask
-from frostline.tasks.delimited import read_csv, read_plain_tsv
-from frostline.tasks.files import SUFFIXES, format_of, read_file, read_text
-from frostline.tasks.hub import is_saved_dataset, load_hub, load_saved
 from frostline.tasks.labels import LabelColumn, parse_choice_labels, parse_known_labels
 from frostline.tasks.preset import PRESETS, Preset
 from frostline.tasks.raw_table import RawTable, counted, listed, show
+from frostline.tasks.readers.arrow import read_dataset
+from frostline.tasks.readers.delimited import read_csv, read_plain_tsv
+from frostline.tasks.readers.files import SUFFIXES, format_of, read_file, read_text
+from frostline.tasks.readers.hub import is_saved_dataset, load_hub, load_saved
 from frostline.tasks.task import Labels, Split
 
 if TYPE_CHECKING:

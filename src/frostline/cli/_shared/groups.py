@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from frostline.cli import options, screen
+from frostline.cli._shared import options, screen
 from frostline.errors import OptionError
 
 if TYPE_CHECKING:

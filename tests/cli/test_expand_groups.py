@@ -9,7 +9,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from frostline.cli.expand import expand_groups
+from frostline.cli._shared.expand_groups import expand_groups
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,8 +13,8 @@ from typing import Annotated, Any
 
 import typer
 
-from frostline.cli import screen
-from frostline.cli.flags import with_flags
+from frostline.cli._shared import screen
+from frostline.cli._shared.flags import with_flags
 from frostline.errors import FrostlineError, OptionError, TrialError
 from frostline.progress import logger
 

@@ -9,10 +9,10 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from frostline.errors import DataError
-from frostline.tasks.arrow import read_parquet
-from frostline.tasks.delimited import read_csv, read_tsv
-from frostline.tasks.json_rows import read_json, read_json_lines
 from frostline.tasks.raw_table import RawTable, listed
+from frostline.tasks.readers.arrow import read_parquet
+from frostline.tasks.readers.delimited import read_csv, read_tsv
+from frostline.tasks.readers.json_rows import read_json, read_json_lines
 
 _TEXT_READERS: dict[str, Callable[[str, str], RawTable]] = {
     ".csv": read_csv,

@@ -19,7 +19,7 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
-from frostline.cli.flags import with_flags
+from frostline.cli._shared.flags import with_flags
 from frostline.progress import Progress, Step, logger, silent
 from frostline.records.table import cell_in_words
 

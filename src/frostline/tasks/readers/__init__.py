@@ -1,0 +1,1 @@
+"""Readers of files and hub datasets: each gives a raw table."""
