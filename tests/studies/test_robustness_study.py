@@ -52,30 +52,30 @@ def row_of(studied, **wanted):
 
 
 def test_two_classes_have_the_papers_shares_at_one_number_of_rows():
-    found = imbalanced_settings([400, 300], 10_000)
-    assert [setting.counts for setting in found] == [(210, 210), (315, 105), (378, 42), (399, 21)]
-    assert [setting.name for setting in found] == ["share 0.5", "share 0.25", "share 0.1", "share 0.05"]
+    settings = imbalanced_settings([400, 300], 10_000)
+    assert list(settings) == ["share 0.5", "share 0.25", "share 0.1", "share 0.05"]
+    assert list(settings.values()) == [[210, 210], [315, 105], [378, 42], [399, 21]]
 
 
 def test_three_classes_have_the_papers_sizes():
-    found = [setting.counts for setting in imbalanced_settings([50_000] * 3, 30_000)]
-    assert found == [(10_000,) * 3, (6_000, 12_000, 12_000), (18_000, 6_000, 6_000), (24_000, 3_000, 3_000)]
+    counts = list(imbalanced_settings([50_000] * 3, 30_000).values())
+    assert counts == [[10_000] * 3, [6_000, 12_000, 12_000], [18_000, 6_000, 6_000], [24_000, 3_000, 3_000]]
 
 
 @pytest.mark.parametrize("sizes", [[41, 37], [1000, 23], [30, 31, 77], [19, 500, 44, 90]])
 def test_no_class_is_asked_for_more_rows_than_it_has_and_all_settings_are_equally_large(sizes):
-    found = imbalanced_settings(sizes, 10_000)
-    assert found
-    assert len({sum(setting.counts) for setting in found}) == 1
-    for setting in found:
-        assert all(count <= size for count, size in zip(setting.counts, sizes, strict=True)), setting
-    assert len(set(found[0].counts)) == 1
+    settings = list(imbalanced_settings(sizes, 10_000).values())
+    assert settings
+    assert len({sum(counts) for counts in settings}) == 1
+    for counts in settings:
+        assert all(count <= size for count, size in zip(counts, sizes, strict=True)), counts
+    assert len(set(settings[0])) == 1
 
 
 def test_scarce_rows_are_equal_classes_from_the_largest_number_down_as_far_as_the_data_go():
-    found = scarce_settings([500, 90], [40, 5_000, 1_000, 100])
-    assert [setting.counts for setting in found] == [(90, 90), (50, 50), (20, 20)]
-    assert [setting.name for setting in found] == ["180 rows", "100 rows", "40 rows"]
+    settings = scarce_settings([500, 90], [40, 5_000, 1_000, 100])
+    assert settings == {"180 rows": [90, 90], "100 rows": [50, 50], "40 rows": [20, 20]}
+    assert list(settings) == ["180 rows", "100 rows", "40 rows"]
 
 
 def test_a_limit_of_rows_holds_for_all_classes_together(task):

@@ -69,3 +69,16 @@ def group_rows(rows: Sequence[Row], *columns: str) -> Iterator[tuple[tuple[Any, 
 def name_case(row: Row, rows: Sequence[Row], *columns: str) -> str:
     """Return what distinguishes this row's group, such as 'bert-base on sst2'; empty if there is only one group."""
     return " on ".join(str(row[column]) for column in columns if len({str(other[column]) for other in rows}) > 1)
+
+
+def pick_columns(rows: Sequence[Row], *columns: str, case: str | None = None) -> list[dict[str, Any]]:
+    """Return the rows with these columns only, None where missing.
+
+    Args:
+        rows: rows of a table.
+        columns: columns to keep.
+        case: first column, which names the row's encoder and task where they differ; None for no such column.
+    """
+    names = [{} if case is None else {case: name_case(row, rows, "encoder", "task")} for row in rows]
+    picked = [{column: row.get(column) for column in columns} for row in rows]
+    return [name | values for name, values in zip(names, picked, strict=True)]

@@ -52,6 +52,12 @@ def encoder_colours(encoders: Sequence[str], families: Mapping[str, str]) -> dic
     return chosen
 
 
+def spread_colours(names: Sequence[str], ramp: Sequence[str]) -> dict[str, str]:
+    """Return a colour for each name, spread evenly over a ramp; a single name gets the first colour."""
+    step = (len(ramp) - 1) / max(1, len(names) - 1)
+    return {name: ramp[round(rank * step)] for rank, name in enumerate(names)}
+
+
 def config(scheme: str = "light") -> dict[str, Any]:
     """Return Vega-Lite's settings for fonts, lines and backgrounds; `scheme` is light or dark."""
     ink, soft, line = _INK[scheme]

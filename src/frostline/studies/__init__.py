@@ -90,6 +90,10 @@ class Ask:
         """Return every encoder with every task."""
         return product(self.encoders, self.tasks)
 
+    def cases(self) -> Iterator[tuple[Encoder, Task, int]]:
+        """Return every encoder with every task and seed."""
+        return product(self.encoders, self.tasks, range(self.seeds))
+
     def task(self, name: str) -> Task:
         """Return the task with this name."""
         return next(task for task in self.tasks if task.name == name)

@@ -6,18 +6,16 @@ Never from a single seed: how two trained models differ says nothing about how t
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from frostline.records.difference import Difference
-from frostline.records.table import Cell, Table, table_of
+from frostline.records.table import Cell, Table, group_by, table_of
 from frostline.stats.intervals import Summary, differences, holm, paired_p, summarise
+from frostline.studies import Ask, Measured
 from frostline.studies._tables import compare_over_rows, group_points, is_informative, judged_split, quality_in_points
+from frostline.tasks import Task
 
-if TYPE_CHECKING:
-    from frostline.studies import Ask, Measured
-    from frostline.tasks import Task
-
-Pairs = Sequence[tuple["Measured", "Measured"]]  # with the same seed
+Pairs = Sequence[tuple[Measured, Measured]]  # with the same seed
 
 _ALL = "all"  # instead of a task: the mean over all informative ones
 _INTERVALS = ("seeds_low", "seeds_high", "rows_low", "rows_high", "non_inferior")
@@ -59,9 +57,8 @@ def compare_arms(task: Task, pairs: Pairs, *, margin: float, name: str) -> dict[
     split, _ = judged_split(task)
     ones, others = ([pair[side].result.predictions[split] for pair in pairs] for side in (0, 1))
     gaps = summarise(paired_gaps(task, pairs))
-    over_rows = compare_over_rows(task, ones, others)
-    p = paired_p(*paired_quality(task, pairs))
-    return {name: gaps.mean, **interval_columns(gaps, over_rows, margin=margin), "p": p}
+    intervals = interval_columns(gaps, compare_over_rows(task, ones, others), margin=margin)
+    return {name: gaps.mean, **intervals, "p": paired_p(*paired_quality(task, pairs))}
 
 
 def interval_columns(gaps: Summary, over_rows: Difference, *, margin: float) -> dict[str, Cell]:
@@ -95,11 +92,10 @@ def add_holm(
     cases = [tuple(record[label] for label in case) for record in records]
     values = [p if isinstance(p := record.get(column), float) and p == p else None for record in records]
     corrected: dict[int, float | None] = {}
-    for key in dict.fromkeys(cases):
-        members = [index for index, other in enumerate(cases) if other == key]
+    for members in group_by(range(len(records)), cases.__getitem__).values():
         tested = sum(records[index].get("seeds_low") is not None for index in members)
-        found = holm([values[index] for index in members], count=tested if counts_undefined else None)
-        corrected |= dict(zip(members, found, strict=True))
+        of_case = holm([values[index] for index in members], count=tested if counts_undefined else None)
+        corrected |= dict(zip(members, of_case, strict=True))
     return [{**record, f"{column}_holm": corrected[index]} for index, record in enumerate(records)]
 
 
@@ -139,8 +135,8 @@ def pairs_table(
                             "informative": learned.get(key)})  # fmt: skip
             if learned.get(key):
                 shared = tuple(_ALL if label == "task" else value for label, value in labels.items())
-                gaps = zip(pairs, paired_gaps(task, pairs), strict=True)
-                by_seed = {int(pair[0]["seed"]): gap for pair, gap in gaps}
+                seeds = [int(point["seed"]) for point, _ in pairs]
+                by_seed = dict(zip(seeds, paired_gaps(task, pairs), strict=True))
                 pooled.setdefault((shared, first, second), []).append(by_seed)
     for (shared, first, second), by_task in pooled.items():
         if len(by_task) > 1:

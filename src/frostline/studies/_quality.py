@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from frostline.records.table import Cell, Table, table_of
+from frostline.studies import Ask, Measured
 from frostline.studies._comparisons import add_holm, compare_arms, non_inferior_note, pair_by_seed
 from frostline.studies._tables import (
     classes_by_frequency,
@@ -16,12 +16,8 @@ from frostline.studies._tables import (
     quality_columns,
     quality_in_points,
 )
+from frostline.tasks import Task
 from frostline.tasks.metrics import METRICS
-
-if TYPE_CHECKING:
-    from frostline.studies import Ask, Measured
-    from frostline.tasks import Task
-
 
 _COLUMNS = (
     "low, high: 95% interval of the mean over seeds; seeds_ and rows_: intervals of the difference from full tuning; "
@@ -71,9 +67,13 @@ def quality_table(
             record |= compare_arms(task, pairs, margin=ask.margin, name="minus_full") | _further_columns(task, done)
         record["informative"] = learned.get(own_case)
         records.append(record | dict(more(done) if more and done else {}))
-    notes = [*(constant_note(task) for task in ask.tasks), non_inferior_note(ask.margin), _COLUMNS]
-    rows = add_holm(records, case, counts_undefined=True)
-    return table_of(name, title, rows, notes=notes, settings={"margin": ask.margin})
+    return table_of(
+        name,
+        title,
+        add_holm(records, case, counts_undefined=True),
+        notes=[*(constant_note(task) for task in ask.tasks), non_inferior_note(ask.margin), _COLUMNS],
+        settings={"margin": ask.margin},
+    )
 
 
 def _further_columns(task: Task, done: Sequence[Measured]) -> dict[str, Cell]:
@@ -84,7 +84,8 @@ def _further_columns(task: Task, done: Sequence[Measured]) -> dict[str, Cell]:
         usual = classes_by_frequency(task)[0]
         answers = [point.result.predictions[split] for point in done]
         columns["majority_predicted"] = sum(row.count(usual) / len(row) for row in answers) / len(answers)
-    for second in task.metrics[1:2]:
+    if len(task.metrics) > 1:
+        second = task.metrics[1]
         values = [METRICS[second].gain * point.result.metrics[split][second] for point in done]
         columns |= {"second_metric": second, "second_mean": sum(values) / len(values)}
     return columns

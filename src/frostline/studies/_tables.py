@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from frostline.records.difference import Difference
 from frostline.records.table import Cell, group_by
 from frostline.stats.intervals import compare_means, summarise
+from frostline.studies import Ask, Measured
+from frostline.tasks import Split, Task
 from frostline.tasks.assemble import OPTIMISTIC
 from frostline.tasks.metrics import METRICS
 
-if TYPE_CHECKING:
-    from frostline.records.difference import Difference
-    from frostline.studies import Ask, Measured
-    from frostline.tasks import Split, Task
-
 INFORMATIVE = "informative: full tuning is shown to beat the best constant answer, over test rows"
 _FEW = 150  # rows; the smallest tests of GLUE and SuperGLUE have 56 to 104
-DRAWS = 1000  # of a bootstrap over rows
+DRAWS = 1000  # draws of a bootstrap over rows
 Curve = Sequence[float | None]  # over layers 0..L
 
 
@@ -94,17 +92,17 @@ def mean_columns(
         least: the lowest possible value.
         most: the highest possible value.
     """
-    known = [value for value in values if value is not None]
-    if not known:
+    defined = [value for value in values if value is not None]
+    if not defined:
         return dict.fromkeys((column, f"{column}_low", f"{column}_high"))
-    summary = summary_columns(known, ends=(least, most))
+    summary = summary_columns(defined, ends=(least, most))
     return {column: summary["mean"], f"{column}_low": summary["low"], f"{column}_high": summary["high"]}
 
 
 def mean_of_known(values: Sequence[float | None]) -> float | None:
     """Return the mean of the defined values; None if there are none."""
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
+    defined = [value for value in values if value is not None]
+    return sum(defined) / len(defined) if defined else None
 
 
 def mean_curve(curves: Sequence[Curve]) -> list[float | None]:
@@ -115,8 +113,8 @@ def mean_curve(curves: Sequence[Curve]) -> list[float | None]:
 def best_layer(curve: Curve, *, better: str) -> int | None:
     """Return the best of layers 1..L, the lowest among equals; None if no value is defined."""
     sign = 1 if better == "low" else -1
-    known = [(sign * value, layer) for layer, value in enumerate(curve) if layer and value is not None]
-    return min(known)[1] if known else None
+    ranked = [(sign * value, layer) for layer, value in enumerate(curve) if layer and value is not None]
+    return min(ranked)[1] if ranked else None
 
 
 def constant_quality(task: Task) -> float:
@@ -165,25 +163,20 @@ def notes_on_all(ask: Ask, points: Sequence[Measured]) -> list[str]:
         split, rows = judged_split(task)
         if len(rows) < _FEW:
             notes.append(f"{task.name}: only {len(rows)} {split} rows, too few to decide anything by themselves")
-    notes += _uninformative(ask, points)
+    # Where full tuning does not solve a task, the effect of a layer cannot be seen.
+    full = [point for point in points
+            if point.spec.plan.embeddings and not point.spec.surgery and not point.is_candidate]  # fmt: skip
+    for (encoder, name), group in group_done(full, ("encoder", "task")).items():
+        task = ask.task(name)
+        has_predictions = any(judged_split(task)[0] in point.result.predictions for point in group)
+        if has_predictions and not is_informative(task, group):
+            notes.append(f"{encoder}, {name}: uninformative: full tuning is not shown to beat the best constant answer")
     for name in dict.fromkeys(name for point in points for name in point.result.versions):
         versions = sorted({point.result.versions[name] for point in points if name in point.result.versions})
         if len(versions) > 1:
             notes.append(f"trials ran with {name} {' and '.join(versions)}, which may add differences of its own")
-    for (encoder, task), group in group_points(points, ("encoder", "task")).items():
+    for (encoder, name), group in group_points(points, ("encoder", "task")).items():
         is_done = {point.spec.id: point.is_done for point in group}
         if failed := sum(not done for done in is_done.values()):
-            notes.append(f"{encoder}, {task}: {failed} of {len(is_done)} trials failed and are left out")
+            notes.append(f"{encoder}, {name}: {failed} of {len(is_done)} trials failed and are left out")
     return list(dict.fromkeys(notes))
-
-
-def _uninformative(ask: Ask, points: Sequence[Measured]) -> list[str]:
-    """Return notes on tasks that full tuning does not solve: the effect of a layer cannot be seen there."""
-    full = [point for point in points
-            if point.spec.plan.embeddings and not point.spec.surgery and not point.is_candidate]  # fmt: skip
-    return [
-        f"{encoder}, {name}: uninformative: full tuning is not shown to beat the best constant answer"
-        for (encoder, name), group in group_done(full, ("encoder", "task")).items()
-        if any(judged_split(ask.task(name))[0] in point.result.predictions for point in group)
-        and not is_informative(ask.task(name), group)
-    ]

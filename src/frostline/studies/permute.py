@@ -8,9 +8,17 @@ from typing import Any
 
 import torch
 
-from frostline.charts import Figure, Results, Row, group_rows, name_case
+from frostline.charts import Figure, Results, Row, group_rows, pick_columns
 from frostline.charts.draw import bars, scatter, strip, with_own_axes
-from frostline.charts.words import POINTS, WHISKERS, clip_intervals, format_range, informative_rows, note_left_out
+from frostline.charts.words import (
+    LEVEL,
+    POINTS,
+    WHISKERS,
+    clip_intervals,
+    format_range,
+    informative_rows,
+    note_left_out,
+)
 from frostline.records import Plan
 from frostline.records.table import Cell, Table, table_of
 from frostline.stats.intervals import correlate, shares_of_ratio, summarise
@@ -19,10 +27,8 @@ from frostline.studies._comparisons import add_holm, average_by_seed
 from frostline.studies._options import check_at_least
 from frostline.studies._quality import quality_table
 from frostline.studies._tables import group_done, group_points, is_informative, quality_in_points
-from frostline.tasks import Task
 
 _ENDS = {"full": "usual order", "all new": "all new"}  # the two ends that shuffled orders lie between
-_LEVEL = 0.05
 
 
 def permutations(depth: int, count: int) -> list[list[int]]:
@@ -33,18 +39,17 @@ def permutations(depth: int, count: int) -> list[list[int]]:
 
 
 def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
-    labels = ("encoder", "task", "arm", "order")
-    quality = quality_table(ask, points, name="quality", title="Quality with shuffled layers", labels=labels)
-    return [quality, _recovered(ask, points), *_correlations(ask, points)]
-
-
-def _means(ask: Ask, points: Sequence[Measured]) -> dict[tuple[str, str], dict[str, float]]:
-    """Return the mean quality of every arm, by encoder and task."""
-    means: dict[tuple[str, str], dict[str, float]] = {}
-    for (encoder, task, arm), group in group_done(points, ("encoder", "task", "arm")).items():
-        values = [quality_in_points(point, ask.task(task)) for point in group]
-        means.setdefault((encoder, task), {})[arm] = sum(values) / len(values)
-    return means
+    return [
+        quality_table(
+            ask,
+            points,
+            name="quality",
+            title="Quality with shuffled layers",
+            labels=("encoder", "task", "arm", "order"),
+        ),
+        _recovered(ask, points),
+        *_correlations(ask, points),
+    ]
 
 
 def _recovered(ask: Ask, points: Sequence[Measured]) -> Table:
@@ -52,7 +57,10 @@ def _recovered(ask: Ask, points: Sequence[Measured]) -> Table:
     records: list[Mapping[str, Cell]] = []
     for (encoder, name), group in group_points(points, ("encoder", "task")).items():
         task = ask.task(name)
-        by_arm = {arm: _by_seed(of_arm, task) for (arm,), of_arm in group_points(group, ("arm",)).items()}
+        by_arm = {
+            arm: {int(point["seed"]): quality_in_points(point, task) for point in of_arm if point.is_done}
+            for (arm,), of_arm in group_points(group, ("arm",)).items()
+        }
         full, new = by_arm.pop("full", {}), by_arm.pop("all new", {})
         informative = is_informative(task, [point for point in group if point["arm"] == "full"])
         shares = {arm: _shares(values, full, new) for arm, values in by_arm.items()}
@@ -63,12 +71,9 @@ def _recovered(ask: Ask, points: Sequence[Measured]) -> Table:
                 records.append({"encoder": encoder, "task": name, "arm": arm, "seeds": summary.count,
                                 "recovered": summary.mean, "low": summary.low, "high": summary.high,
                                 "informative": informative})  # fmt: skip
-    note = "mean gain over seeds divided by that of pretraining; missing if pretrained layers do not beat new ones"
-    return table_of("recovered", "Share of pretraining's gain that shuffled layers keep", records, notes=[note])
-
-
-def _by_seed(points: Sequence[Measured], task: Task) -> dict[int, float]:
-    return {int(point["seed"]): quality_in_points(point, task) for point in points if point.is_done}
+    return table_of("recovered", "Share of pretraining's gain that shuffled layers keep", records, notes=[
+        "mean gain over seeds divided by that of pretraining; missing if pretrained layers do not beat new ones",
+    ])  # fmt: skip
 
 
 def _shares(values: Mapping[int, float], full: Mapping[int, float], new: Mapping[int, float]) -> dict[int, float]:
@@ -80,21 +85,29 @@ def _shares(values: Mapping[int, float], full: Mapping[int, float], new: Mapping
 
 def _correlations(ask: Ask, points: Sequence[Measured]) -> list[Table]:
     """Return whether the same orders are good on different tasks; no table with a single task."""
-    means, shuffled = _means(ask, points), {point["arm"] for point in points if "order" in point.spec.surgery}
+    shuffled = {point["arm"] for point in points if "order" in point.spec.surgery}
+    means = {
+        (encoder, task, arm): sum(quality_in_points(point, ask.task(task)) for point in group) / len(group)
+        for (encoder, task, arm), group in group_done(points, ("encoder", "task", "arm")).items()
+    }
     records: list[dict[str, Cell]] = []
-    for encoder in dict.fromkeys(encoder for encoder, _ in means):
-        tasks = [task for name, task in means if name == encoder]
+    for encoder in dict.fromkeys(encoder for encoder, _, _ in means):
+        tasks = dict.fromkeys(task for name, task, _ in means if name == encoder)
         for one, other in combinations(tasks, 2):
-            arms = [arm for arm in means[encoder, one] if arm in means[encoder, other] and arm in shuffled]
-            columns = [[means[encoder, task][arm] for arm in arms] for task in (one, other)]
+            arms = [arm for name, task, arm in means
+                    if (name, task) == (encoder, one) and (name, other, arm) in means and arm in shuffled]  # fmt: skip
+            columns = [[means[encoder, task, arm] for arm in arms] for task in (one, other)]
             for name, ranks in (("Pearson", False), ("Spearman", True)):
                 value, p = correlate(*columns, ranks=ranks)
                 records.append({"encoder": encoder, "task": one, "other": other, "correlation": name,
                                 "value": value, "p": p, "orders": len(arms)})  # fmt: skip
-    note = "p_holm: corrected for the pairs of tasks of one encoder"
-    title = "Agreement between tasks on good orders"
-    rows = add_holm(records, ("encoder", "correlation"))
-    return [table_of("correlations", title, rows, notes=[note])] if rows else []
+    table = table_of(
+        "correlations",
+        "Agreement between tasks on good orders",
+        add_holm(records, ("encoder", "correlation")),
+        notes=["p_holm: corrected for the pairs of tasks of one encoder"],
+    )
+    return [table] if table.rows else []
 
 
 def _figures(results: Results) -> list[Figure]:
@@ -112,11 +125,10 @@ def _figures(results: Results) -> list[Figure]:
 
 def _orders(measured: Sequence[Row], recovered: Sequence[Row]) -> Figure:
     """Return the quality of every order, between the two ends."""
-    columns = ("encoder", "task", "arm", "order", "seeds", "mean", "low", "high", "minus_full")
-    cases = [{"case": name_case(row, measured, "encoder", "task"), **row} for row in measured]
-    whole = [{"case": row["case"], "number": row["number"], **{key: row[key] for key in columns}}
-             for row in cases if row["arm"] not in _ENDS]  # fmt: skip
-    drawn, cut = clip_intervals(whole, "mean", "low", "high", note=WHISKERS, panel="case", limits=POINTS)
+    cases = pick_columns(measured, "number", "encoder", "task", "arm", "order", "seeds", "mean", "low", "high",
+                         "minus_full", case="case")  # fmt: skip
+    shuffled = [row for row in cases if row["arm"] not in _ENDS]
+    drawn, cut = clip_intervals(shuffled, "mean", "low", "high", note=WHISKERS, panel="case", limits=POINTS)
     levels = [{"case": row["case"], "level": row["mean"], "name": _ENDS[row["arm"]]}
               for row in cases if row["arm"] in _ENDS]  # fmt: skip
     levels += [{"case": case, "level": sum(row["mean"] for row in group) / len(group), "name": "mean"}
@@ -168,29 +180,29 @@ def _agreement(measured: Sequence[Row], correlations: Sequence[Row]) -> Figure:
         and (encoder, other, row["arm"]) in means
     ]  # fmt: skip
     names = pairs[0][1:] if len(pairs) == 1 else ("the first task", "the second task")
-    spec = scatter(drawn, "mean", "mean_of_other", x_title=f"quality on {names[0]}, in points",
-                   y_title=f"quality on {names[1]}, in points", label="number", panel="pair", trend=True)  # fmt: skip
     return Figure(
         name="agreement",
         title=_title_of_agreement(correlations),
         alt="Points of the quality of each order of the layers on one task and on another, with the least-squares line",
-        spec=with_own_axes(spec),
+        spec=with_own_axes(scatter(drawn, "mean", "mean_of_other", x_title=f"quality on {names[0]}, in points",
+                                   y_title=f"quality on {names[1]}, in points", label="number", panel="pair",
+                                   trend=True)),
         rows=tuple(drawn),
         notes=("numbers identify orders; Tamkin et al. 2020 report these correlations in section 5",),
-    )
+    )  # fmt: skip
 
 
 def _title_of_agreement(correlations: Sequence[Row]) -> str:
     """Return whether tasks are shown to agree on good orders."""
-    known = [row for row in correlations if row.get("correlation") == "Spearman" and row["value"] is not None]
-    if not known:
+    defined = [row for row in correlations if row.get("correlation") == "Spearman" and row["value"] is not None]
+    if not defined:
         return "Quality of each order on one task and on another"
-    shown = sum(row["p_holm"] is not None and row["p_holm"] < _LEVEL and row["value"] > 0 for row in known)
-    values = format_range([row["value"] for row in known], digits=2)
-    if len(known) == 1:
-        (row,), verb = known, "agree" if shown else "are not shown to agree"
+    shown = sum(row["p_holm"] is not None and row["p_holm"] < LEVEL and row["value"] > 0 for row in defined)
+    values = format_range([row["value"] for row in defined], digits=2)
+    if len(defined) == 1:
+        (row,), verb = defined, "agree" if shown else "are not shown to agree"
         return f"{row['task']} and {row['other']} {verb} on good orders: rank correlation {values}"
-    return f"{shown} of {len(known)} pairs of tasks are shown to agree on good orders: rank correlation {values}"
+    return f"{shown} of {len(defined)} pairs of tasks are shown to agree on good orders: rank correlation {values}"
 
 
 def _kept(recovered: Sequence[Row]) -> Figure:
@@ -248,7 +260,6 @@ def permute(
     drawn = {name: True for name, asked in (("keep_norms", keep_norms), ("as_released", as_released)) if asked}
     for encoder, task in ask.pairs():
         depth = encoder.depth
-        learning_rate = ask.rate_for(encoder, rate)
         arms: list[tuple[str, str, Mapping[str, object]]] = [
             ("full", "", {}),
             ("all new", "", {"reinitialise": list(range(1, depth + 1)), **drawn}),
@@ -259,5 +270,5 @@ def permute(
             for seed in range(ask.seeds):
                 yield ask.point(
                     encoder, task, Plan.full(depth), arm=arm, seed=seed, rows=rows, surgery=surgery,
-                    learning_rate=learning_rate, labels={"order": shown},
+                    learning_rate=ask.rate_for(encoder, rate), labels={"order": shown},
                 )  # fmt: skip

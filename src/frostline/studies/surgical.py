@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from frostline.charts import Figure, Results, Row, group_rows, name_case
+from frostline.charts import Figure, Results, Row, group_rows, name_case, pick_columns
 from frostline.charts.draw import bars, side_by_side
 from frostline.charts.theme import BLUE, GREEN, GREY, ORANGE, RED
 from frostline.charts.words import WHISKERS, clip_intervals, informative_rows, note_left_out
@@ -33,14 +33,22 @@ _KINDS = {"top": ("most Fisher information", RED), "bottom": ("least Fisher info
 
 
 def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
-    def more(group: Sequence[Measured]) -> Mapping[str, Cell]:
-        layers = "; ".join(dict.fromkeys(point["layers"] for point in group))
-        return {"layers": layers, "tags": ", ".join(ask.task(group[0]["task"]).tags)}
-
-    table = quality_table(ask, points, name="quality", title="Quality by the tuned layers", more=more)
     counts = dict.fromkeys(point["k"] for point in points if point["kind"] == "top")
-    pairs = [("top-1", "bottom-1"), *((f"top-{k}", f"{kind}-{k}") for k in counts for kind in _SIMPLE)]
-    return [table, _relative(ask, points), *pairs_table(ask, points, pairs)]
+    compared = [("top-1", "bottom-1"), *((f"top-{k}", f"{kind}-{k}") for k in counts for kind in _SIMPLE)]
+    return [
+        quality_table(
+            ask,
+            points,
+            name="quality",
+            title="Quality by the tuned layers",
+            more=lambda group: {
+                "layers": "; ".join(dict.fromkeys(point["layers"] for point in group)),
+                "tags": ", ".join(ask.task(group[0]["task"]).tags),
+            },
+        ),
+        _relative(ask, points),
+        *pairs_table(ask, points, compared),
+    ]
 
 
 def _relative(ask: Ask, points: Sequence[Measured]) -> Table:
@@ -56,19 +64,16 @@ def _relative(ask: Ask, points: Sequence[Measured]) -> Table:
 
 
 def _figures(results: Results) -> list[Figure]:
-    known = [row for row in results.rows("quality") if row.get("mean") is not None]
-    rows = [{"panel": name_case(row, known, "encoder", "task"), **row} for row in known]
+    defined = [row for row in results.rows("quality") if row.get("mean") is not None]
+    rows = [{"panel": name_case(row, defined, "encoder", "task"), **row} for row in defined]
     return [_relative_figure(rows), _by_k(rows)]
 
 
 def _relative_figure(rows: Sequence[Row]) -> Figure:
-    columns = ("encoder", "task", "arm", "seeds", "mean", "minus_full", "seeds_low", "seeds_high", "rows_low",
-               "rows_high", "layers", "tags", "informative")  # fmt: skip
     colours = {_BEST: RED, "top-1": GREEN, "bottom-1": ORANGE}
-    drawn = [
-        {key: row[key] for key in columns} for arm in colours for row in rows if row["arm"] == arm
-        and row["minus_full"] is not None
-    ]  # fmt: skip
+    chosen = [row for arm in colours for row in rows if row["arm"] == arm and row["minus_full"] is not None]
+    drawn = pick_columns(chosen, "encoder", "task", "arm", "seeds", "mean", "minus_full", "seeds_low", "seeds_high",
+                         "rows_low", "rows_high", "layers", "tags", "informative")  # fmt: skip
     lows = [(row["seeds_low"], row["rows_low"]) for row in informative_rows(drawn) if row["arm"] == _BEST]
     near = sum(None not in ends and min(ends) > -_RANGE for ends in lows)
     return Figure(
@@ -87,14 +92,11 @@ def _relative_figure(rows: Sequence[Row]) -> Figure:
 
 
 def _by_k(rows: Sequence[Row]) -> Figure:
-    columns = ("panel", "encoder", "task", "arm", "seeds", "mean", "low", "high", "minus_full", "layers", "informative")
     arms = [(row, read_arm(row["arm"])) for row in rows]
-    by_kind = [
-        {"kind": name, "k": arm.layers, **{key: row[key] for key in columns}}
-        for kind, (name, _) in _KINDS.items()
-        for row, arm in arms
-        if arm.kind == kind
-    ]
+    chosen = [{**row, "kind": name, "k": arm.layers}
+              for kind, (name, _) in _KINDS.items() for row, arm in arms if arm.kind == kind]  # fmt: skip
+    by_kind = pick_columns(chosen, "kind", "k", "panel", "encoder", "task", "arm", "seeds", "mean", "low", "high",
+                           "minus_full", "layers", "informative")  # fmt: skip
     drawn, notes = clip_intervals(by_kind, "mean", "low", "high", note=WHISKERS)
     levels = [{"level": row["mean"], "name": "all", "panel": row["panel"]}
               for row in rows if row["arm"] == "full"]  # fmt: skip
@@ -156,22 +158,21 @@ def surgical(
             raise OptionError(f"study surgical: {encoder.name} has only one layer, so there is nothing to choose")
         scores, depth = ask.scores(encoder, task, [score]), encoder.depth
         counts = range(1, min(most, depth - 1) + 1)
-        learning_rate = ask.rate_for(encoder, rate)
         for seed in range(ask.seeds):
-            ranked = {"top": "fisher-top-k", "bottom": "fisher-bottom-k"}
-            chosen = [("top", k, {"k": k, "score": score}) for k in counts] + [("bottom", 1, {"k": 1, "score": score})]
+            chosen: list[tuple[str, int, str, Mapping[str, object]]] = [
+                *(("top", k, "fisher-top-k", {"k": k, "score": score}) for k in counts),
+                ("bottom", 1, "fisher-bottom-k", {"k": 1, "score": score}),
+                *(("random", k, "random-k", {"k": k}) for k in counts),
+                *(("last", k, "top-k", {"k": k}) for k in counts),
+                *(("middle", k, "middle", {"layers": k}) for k in counts if k <= depth // 2 + 1),
+            ]
             arms = {Arm(kind="full"): Plan.full(depth)}
-            arms |= {Arm(kind=kind, layers=k): STRATEGIES[ranked[kind]].plan(depth, scores, options)
-                     for kind, k, options in chosen}  # fmt: skip
-            arms |= {Arm(kind="random", layers=k): STRATEGIES["random-k"].plan(depth, None, {"k": k}, seed=seed)
-                     for k in counts}  # fmt: skip
-            arms |= {Arm(kind="last", layers=k): STRATEGIES["top-k"].plan(depth, None, {"k": k}) for k in counts}
-            arms |= {Arm(kind="middle", layers=k): STRATEGIES["middle"].plan(depth, None, {"layers": k})
-                     for k in counts if k <= depth // 2 + 1}  # fmt: skip
+            arms |= {Arm(kind=kind, layers=k): STRATEGIES[strategy].plan(depth, scores, options, seed=seed)
+                     for kind, k, strategy, options in chosen}  # fmt: skip
             if frozen_as_released:
                 arms = {arm: freeze_by_prefix(plan) for arm, plan in arms.items()}
             points = {
-                arm: ask.point(encoder, task, plan, arm=str(arm), seed=seed, learning_rate=learning_rate,
+                arm: ask.point(encoder, task, plan, arm=str(arm), seed=seed, learning_rate=ask.rate_for(encoder, rate),
                                labels={"layers": "+".join(map(str, plan.layers)), "kind": arm.kind, "k": arm.layers})
                 for arm, plan in arms.items()
             }  # fmt: skip

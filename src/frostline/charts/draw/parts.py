@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from frostline.charts import Row, group_rows
 from frostline.charts.theme import CATEGORIES, SHAPES
-
-if TYPE_CHECKING:
-    import altair as alt
 
 WIDTH, HEIGHT, PANEL = 560, 260, 270  # width and height of a single chart, width of a panel
 
@@ -82,7 +79,7 @@ def draw_whiskers(
     return parts
 
 
-def integer_axis(rows: Sequence[Row], x: str) -> alt.Axis:
+def integer_axis(rows: Sequence[Row], x: str) -> Any:
     """Return an axis with a tick for every whole number where there are few."""
     import altair as alt
 

@@ -108,7 +108,7 @@ def _as_now(before: StudySpec, asked: StudySpec, *, defaults: Mapping[str, Any],
         protocol=before.protocol or asked.protocol,
         device=before.device or asked.device,
         encoders=asked.encoders if same_encoders else before.encoders,  # under other paths
-        tasks={name: rows[one[0]] for name, one in asked.tasks.items()} if same_rows else before.tasks,  # or names
+        tasks={name: rows[task[0]] for name, task in asked.tasks.items()} if same_rows else before.tasks,  # or names
         families=asked.families,
     )
 
@@ -123,19 +123,19 @@ def _has_trials(folder: Path) -> bool:
 
 def _differences(before: StudySpec, asked: StudySpec) -> list[str]:
     """Return the fields that differ, in words."""
-    found = _task_differences(before.tasks, asked.tasks, same_protocol=before.protocol == asked.protocol)
+    differences = _task_differences(before.tasks, asked.tasks, same_protocol=before.protocol == asked.protocol)
     there, here = before.to_json(), asked.to_json()
     for key in here:
-        one, other = there[key], here[key]
+        old, new = there[key], here[key]
         if key == "tasks":
             continue
-        if isinstance(one, dict) and isinstance(other, dict):
-            for inner in dict.fromkeys([*one, *other]):
-                if one.get(inner) != other.get(inner):
-                    found.append(f"{key} {inner} {_format(one.get(inner))} there, {_format(other.get(inner))} here")
-        elif one != other:
-            found.append(f"{key} {_format(one)} there, {_format(other)} here")
-    return found
+        if isinstance(old, dict) and isinstance(new, dict):
+            for inner in dict.fromkeys([*old, *new]):
+                if old.get(inner) != new.get(inner):
+                    differences.append(f"{key} {inner} {_format(old.get(inner))} there, {_format(new.get(inner))} here")
+        elif old != new:
+            differences.append(f"{key} {_format(old)} there, {_format(new)} here")
+    return differences
 
 
 def _task_differences(
@@ -147,14 +147,15 @@ def _task_differences(
     """
     if stored.keys() != asked.keys():
         return [f"tasks {', '.join(stored)} there, {', '.join(asked)} here"]
-    found = []
+    differences = []
     for name, (fingerprint, *metrics) in asked.items():
-        stored_fingerprint, *judged = stored[name]
-        if judged != metrics:
-            found.append(f"task {name} has the metrics {', '.join(judged)} there, {', '.join(metrics)} here")
+        stored_fingerprint, *stored_metrics = stored[name]
+        if stored_metrics != metrics:
+            words = f"{', '.join(stored_metrics)} there, {', '.join(metrics)} here"
+            differences.append(f"task {name} has the metrics {words}")
         if stored_fingerprint != fingerprint and same_protocol:
-            found.append(f"task {name} has other rows there")
-    return found
+            differences.append(f"task {name} has other rows there")
+    return differences
 
 
 def _format(value: Any) -> str:

@@ -17,13 +17,13 @@ from frostline.records.table import Cell, Table, table_of
 from frostline.trials.store import Store
 from frostline.trials.tables import failures_table
 
-SPECIFICATION, STORE, TABLES, PROGRESS = "study.json", "store.sqlite", "tables.json", "progress.json"
+SPECIFICATION, STORE, TABLES_FILE, PROGRESS = "study.json", "store.sqlite", "tables.json", "progress.json"
 
 
 def read_tables(folder: Path) -> list[Table]:
     """Return the tables of a finished study; empty if the folder has none."""
     _find_store(folder)
-    path = folder / TABLES
+    path = folder / TABLES_FILE
     if not path.exists():
         return []
     try:
@@ -50,7 +50,7 @@ def describe_unfinished(folder: Path) -> str | None:
     """Return one line on the rest of a running or interrupted study; None for a finished one."""
     if not (folder / SPECIFICATION).is_file():
         return None
-    has_tables = (folder / TABLES).is_file()
+    has_tables = (folder / TABLES_FILE).is_file()
     try:
         progress = StudyProgress.from_file(folder / PROGRESS)
         done = f": {progress.done} of {progress.total} trials are done"
@@ -112,7 +112,8 @@ def _find_store(folder: Path) -> Path:
 
 def _record(spec: TrialSpec, result: TrialResult) -> dict[str, Cell]:
     recipe = spec.recipe
-    record: dict[str, Cell] = {
+    metrics = {f"{split}_{name}": value for split, values in result.metrics.items() for name, value in values.items()}
+    return {
         "id": spec.id,
         "encoder": spec.encoder.name,
         "task": spec.task.name,
@@ -128,12 +129,10 @@ def _record(spec: TrialSpec, result: TrialResult) -> dict[str, Cell]:
         "seed": recipe.seed,
         "status": result.status,
         "reason": result.reason,
+        **metrics,
+        **result.parameters,
+        "seconds": sum(result.seconds.values()),
     }
-    for split, metrics in result.metrics.items():
-        record |= {f"{split}_{name}": value for name, value in metrics.items()}
-    record |= dict(result.parameters)
-    record["seconds"] = sum(result.seconds.values())
-    return record
 
 
 def _further_columns(spec: TrialSpec, result: TrialResult) -> dict[str, Cell]:

@@ -25,8 +25,7 @@ from frostline.records.trial import FAILURE_CAUSES
 from frostline.scoring.measurement import MeasureOptions, measure_layers
 from frostline.states.pooled import Pooling
 from frostline.studies import Ask, Measured, Point, Study
-from frostline.studies._engine.results import PROGRESS, STORE
-from frostline.studies._engine.results import TABLES as TABLES_FILE
+from frostline.studies._engine.results import PROGRESS, STORE, TABLES_FILE
 from frostline.studies._tables import notes_on_all
 from frostline.tasks import Task
 from frostline.training.execution import use_threads
@@ -131,9 +130,10 @@ class StudyRun:
             while True:
                 points = _without_duplicates(self.study.trials(ask, **self.options))
                 specs = {point.spec.id: point.spec for point in points}
+                results = {name: store.get(spec) for name, spec in specs.items()}
                 missing = [
-                    spec for name, spec in specs.items()
-                    if _is_missing(store.get(spec), retry_failed=retry_failed and name not in retried)
+                    specs[name] for name, result in results.items()
+                    if result is None or (result.status == "failed" and retry_failed and name not in retried)
                 ]  # fmt: skip
                 if not missing:
                     break
@@ -153,12 +153,15 @@ class StudyRun:
         self._write(tables)
         shutil.rmtree(self.folder / TRIALS, ignore_errors=True)
         (self.folder / PROGRESS).unlink(missing_ok=True)
-        failed = {point.spec.id: point for point in measured if not point.is_done}
-        lines = [
-            f"{point['encoder']}, {point['task']}, {point['arm']}, seed {point['seed']}: {point.result.reason}"
-            for point in failed.values()
-        ]
-        return Studied(study=self.study, folder=self.folder, points=measured, tables=tables, failed=tuple(lines))
+        failed = {
+            point.spec.id: f"{point['encoder']}, {point['task']}, {point['arm']}, seed {point['seed']}: "
+            f"{point.result.reason}"
+            for point in measured
+            if not point.is_done
+        }
+        return Studied(
+            study=self.study, folder=self.folder, points=measured, tables=tables, failed=tuple(failed.values())
+        )
 
     def _predict_later(self, ask: Ask, now: Mapping[str, TrialSpec]) -> list[TrialSpec]:
         """Return the trials that will follow from the results of these, as if the first of each choice were best."""
@@ -182,8 +185,8 @@ class StudyRun:
             if result.status == "failed":
                 logger.warning("a trial failed: %s", result.reason)
                 logger.debug("%s", result.traceback or "(no traceback)")
-            left = (time.monotonic() - started) / (done - before) * (total - done)
-            now = replace(now, done=done, seconds_left=round(left))
+            seconds_left = (time.monotonic() - started) / (done - before) * (total - done)
+            now = replace(now, done=done, seconds_left=round(seconds_left))
             atomic.write_json(self.folder / PROGRESS, now.to_json())
             self.progress(Step(stage="trials", done=done, total=total))
 
@@ -226,13 +229,11 @@ class StudyRun:
 
     def _write(self, tables: Sequence[Table]) -> None:
         """Write the tables as CSV and JSON, and the folder's `frostline.json`."""
-        place = self.folder / TABLES
-        place.mkdir(exist_ok=True)
+        (self.folder / TABLES).mkdir(exist_ok=True)
         for table in tables:
-            atomic.write_text(place / f"{table.name}.csv", table.to_csv())
-        made = {TABLES_FILE: [table.to_json() for table in tables]}
+            atomic.write_text(self.folder / TABLES / f"{table.name}.csv", table.to_csv())
         info = folder_info("study", seeds=self.seeds, threads=self.recipe.threads)
-        output_folder.write(self.folder, info, made)
+        output_folder.write(self.folder, info, {TABLES_FILE: [table.to_json() for table in tables]})
 
 
 def _without_duplicates(points: Iterable[Point]) -> list[Point]:
@@ -242,10 +243,6 @@ def _without_duplicates(points: Iterable[Point]) -> list[Point]:
         key = json.dumps([point.spec.id, point.labels, point.is_candidate], sort_keys=True, default=str)
         unique.setdefault(key, point)
     return list(unique.values())
-
-
-def _is_missing(known: TrialResult | None, *, retry_failed: bool) -> bool:
-    return known is None or (retry_failed and known.status == "failed")
 
 
 def _measured(point: Point, store: Store) -> Measured:

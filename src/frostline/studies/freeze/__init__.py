@@ -62,16 +62,20 @@ def _shares(ask: Ask, points: Sequence[Measured], learned: Collection[tuple[str,
             records.append({"encoder": encoder, "layers": depths[encoder], "task": name, "frozen": frozen, **share,
                             "informative": (encoder, name) in learned})  # fmt: skip
     aside = [task.name for task in ask.tasks if task.preset == _SET_ASIDE]
-    notes = [
-        "share_of_full: the mean over seeds divided by that of full tuning; above_constant: the same for the part "
-        "above the best constant answer, which does not reward chance; majority_share: that answer's own share; "
-        "intervals of 95%, over seeds by Student's t and over test rows by a paired bootstrap",
-        INFORMATIVE,
-        *(_operating_point(encoder, depths[encoder], rows, aside)
-          for (encoder,), rows in group_rows(records, "encoder")),
-    ]  # fmt: skip
-    title = "Share of full tuning's quality that is kept"
-    return table_of("share", title, records, notes=notes, settings={"set_aside": aside})
+    return table_of(
+        "share",
+        "Share of full tuning's quality that is kept",
+        records,
+        notes=[
+            "share_of_full: the mean over seeds divided by that of full tuning; above_constant: the same for the part "
+            "above the best constant answer, which does not reward chance; majority_share: that answer's own share; "
+            "intervals of 95%, over seeds by Student's t and over test rows by a paired bootstrap",
+            INFORMATIVE,
+            *(_operating_point(encoder, depths[encoder], rows, aside)
+              for (encoder,), rows in group_rows(records, "encoder")),
+        ],
+        settings={"set_aside": aside},
+    )  # fmt: skip
 
 
 def _share(task: Task, pairs: Pairs) -> dict[str, Cell] | None:
@@ -123,9 +127,12 @@ def _mean_shares(ask: Ask, points: Sequence[Measured], learned: Collection[tuple
         records.append({"encoder": encoder, "frozen": frozen, "tasks": len(paired),
                         **mean_columns("share_of_full", list(raw.values())),
                         **mean_columns("above_constant", list(above.values()))})  # fmt: skip
-    title = "Share of full tuning's quality, mean over the tasks that it learns"
-    notes = ["95% intervals over seeds by Student's t, of each seed's mean over tasks"]
-    return table_of("mean_share", title, records, notes=notes)
+    return table_of(
+        "mean_share",
+        "Share of full tuning's quality, mean over the tasks that it learns",
+        records,
+        notes=["95% intervals over seeds by Student's t, of each seed's mean over tasks"],
+    )
 
 
 def _ratios(task: Task, pairs: Pairs, *, above: float) -> dict[int, float]:
@@ -174,23 +181,20 @@ def freeze(ask: Ask, *, rates: int = 5, step: int = 1, frozen_as_released: bool 
     check_at_least(1, "freeze", rates=rates, step=step)
     if rates > len(_RATES):
         raise OptionError(f"study freeze: option rates {rates} must be 1..{len(_RATES)}")
-    for encoder, task in ask.pairs():
+    for encoder, task, seed in ask.cases():
         full, depth = Plan.full(encoder.depth), encoder.depth
         epochs = ask.epochs(10 if encoder.family.name == "roberta" else 3)
-        tried = list(dict.fromkeys(ask.rate_for(encoder, rate) for rate in _RATES[-rates:]))
-        for seed in range(ask.seeds):
-            candidates = [
-                ask.point(encoder, task, full, arm="full", seed=seed, learning_rate=rate, epochs=epochs,
-                          labels={"frozen": 0}, is_candidate=True)
-                for rate in tried
-            ]  # fmt: skip
-            yield from candidates
-            best = ask.best(candidates)
-            if best is None:
-                continue
-            for frozen in dict.fromkeys((0, *range(depth // 2, depth, step), depth)):
-                plan = full if not frozen else Plan(layers=tuple(range(frozen + 1, depth + 1)), head=depth)
-                yield ask.point(encoder, task, freeze_by_prefix(plan) if frozen_as_released else plan,
-                                arm=f"{frozen} frozen" if frozen else "full", seed=seed, epochs=epochs,
-                                learning_rate=best.spec.recipe.learning_rate,
-                                labels={"frozen": frozen})  # fmt: skip
+        candidates = [
+            ask.point(encoder, task, full, arm="full", seed=seed, learning_rate=rate, epochs=epochs,
+                      labels={"frozen": 0}, is_candidate=True)
+            for rate in dict.fromkeys(ask.rate_for(encoder, rate) for rate in _RATES[-rates:])
+        ]  # fmt: skip
+        yield from candidates
+        best = ask.best(candidates)
+        if best is None:
+            continue
+        for frozen in dict.fromkeys((0, *range(depth // 2, depth, step), depth)):
+            plan = full if not frozen else Plan(layers=tuple(range(frozen + 1, depth + 1)), head=depth)
+            yield ask.point(encoder, task, freeze_by_prefix(plan) if frozen_as_released else plan,
+                            arm=f"{frozen} frozen" if frozen else "full", seed=seed, epochs=epochs,
+                            learning_rate=best.spec.recipe.learning_rate, labels={"frozen": frozen})  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from frostline.charts import Figure, Results, Row, group_rows
+from frostline.charts import Figure, Results, Row, group_rows, pick_columns
 from frostline.charts.draw import lines
 from frostline.charts.words import BANDS, POINTS, clip_intervals, format_range, informative_rows, note_left_out
 
@@ -13,34 +13,35 @@ KEEPS = 0.9  # share of full tuning's quality at the paper's operating point
 
 def figures(results: Results) -> list[Figure]:
     """Return the difference from full tuning, the shares with the operating point, and quality itself."""
-    known = [row for row in results.rows("quality") if row["mean"] is not None]
+    defined = [row for row in results.rows("quality") if row["mean"] is not None]
     aside = results.setting("share", "set_aside")
     # Tables without the setting are older than presets.
     shares = _shares(results.rows("share"), ("cola", "glue/cola") if aside is None else aside)
-    return [_relative(known), shares, _quality(known)]
+    return [_relative(defined), shares, _quality(defined)]
 
 
-def _relative(known: Sequence[Row]) -> Figure:
-    columns = ("encoder", "task", "frozen", "seeds", "mean", "minus_full", "rows_low", "rows_high")
+def _relative(defined: Sequence[Row]) -> Figure:
     itself = {"minus_full": 0.0, "rows_low": 0.0, "rows_high": 0.0}  # full tuning against itself
-    drawn = [{key: row.get(key) for key in columns} | (itself if row["frozen"] == 0 else {})
-             for row in known if row["frozen"] == 0 or row.get("minus_full") is not None]  # fmt: skip
+    compared = [{**row, **itself} if row["frozen"] == 0 else row for row in defined]
+    defined = [row for row in compared if row.get("minus_full") is not None]
+    drawn = pick_columns(defined, "encoder", "task", "frozen", "seeds", "mean", "minus_full", "rows_low",
+                         "rows_high")  # fmt: skip
     return Figure(
         name="relative",
-        title=_title_of_half(known),
+        title=_title_of_half(defined),
         alt="Curves of the difference from full tuning in points over the number of frozen layers for each task, with "
         "95% intervals over test rows",
         spec=lines(drawn, "frozen", "minus_full", x_title="frozen layers", y_title="points minus full tuning",
                    colour="task", interval=("rows_low", "rows_high"), panel="encoder"),
         rows=tuple(drawn),
         paper="Lee et al. 2019, figure 1",
-        notes=("bands: 95% bootstrap over test rows", *note_left_out(known)),
+        notes=("bands: 95% bootstrap over test rows", *note_left_out(defined)),
     )  # fmt: skip
 
 
-def _title_of_half(known: Sequence[Row]) -> str:
+def _title_of_half(defined: Sequence[Row]) -> str:
     """Return how much freezing half of the layers costs on informative tasks."""
-    frozen = group_rows([row for row in informative_rows(known) if row["frozen"]], "encoder", "task")
+    frozen = group_rows([row for row in informative_rows(defined) if row["frozen"]], "encoder", "task")
     halves = [min(group, key=lambda row: int(row["frozen"])) for _, group in frozen]
     gaps = [row["minus_full"] for row in halves if row["minus_full"] is not None]
     if not gaps:
@@ -77,9 +78,8 @@ def _shares(shares: Sequence[Row], aside: Collection[str]) -> Figure:
     )  # fmt: skip
 
 
-def _quality(known: Sequence[Row]) -> Figure:
-    columns = ("encoder", "task", "frozen", "seeds", "mean", "low", "high", "minus_full")
-    rows = [{key: row[key] for key in columns} for row in known]
+def _quality(defined: Sequence[Row]) -> Figure:
+    rows = pick_columns(defined, "encoder", "task", "frozen", "seeds", "mean", "low", "high", "minus_full")
     drawn, notes = clip_intervals(rows, "mean", "low", "high", note=BANDS, panel="encoder", limits=POINTS)
     return Figure(
         name="quality",

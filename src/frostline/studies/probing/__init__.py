@@ -19,13 +19,12 @@ from frostline.scoring.to_records import left_out_in_words
 from frostline.states.pooled import Pooling
 from frostline.studies import Ask, Point, study
 from frostline.studies._options import check_at_least, check_choice, check_pooling
-from frostline.studies._tables import judged_split
+from frostline.studies._results import judged_result
 from frostline.studies.probing.figures import HELD_OUT, PRETRAINED, TUNED, figures
 from frostline.studies.probing.tables import tables
 from frostline.tasks import Task
 from frostline.training.model import as_tuned
 from frostline.trials.context import Context, TrialKind
-from frostline.trials.results import result_of
 from frostline.trials.run_trial import tune_for
 
 _ROWS = ("validation", "test")
@@ -45,9 +44,7 @@ def _score(context: Context, spec: TrialSpec) -> TrialResult:
     encoder = context.shared(spec).encoder
     if spec.options["tuned"]:
         tuned = tune_for(context, spec)
-        split, _ = judged_split(tuned.task)
-        base, encoder = result_of(tuned), as_tuned(tuned.tunable)
-        base = replace(base, predictions={split: base.predictions[split]})
+        base, encoder = judged_result(tuned, {}), as_tuned(tuned.tunable)
     measured = _measure(encoder, _with_fewer_rows(context, spec), spec, context.progress)
     values = {
         "curves": {name: list(score.values) for name, score in measured.scores.items()},
@@ -89,9 +86,9 @@ def _measure(encoder: Encoder, task: Task, spec: TrialSpec, progress: Progress) 
     if requested == "all":
         return measure_layers(encoder, task, ask(scores="all", options=options), progress=progress)
 
-    def measure(*some: str) -> LayerScores:
-        chosen = {name: options[name] for name in some if name in options}
-        return measure_layers(encoder, task, ask(scores=list(some), options=chosen), progress=progress)
+    def measure(*scores: str) -> LayerScores:
+        own_options = {name: options[name] for name in scores if name in options}
+        return measure_layers(encoder, task, ask(scores=list(scores), options=own_options), progress=progress)
 
     try:
         return measure(*names)

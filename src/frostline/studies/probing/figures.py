@@ -7,19 +7,17 @@ from typing import Any
 
 from frostline.charts import Figure, Results, Row, group_rows, name_case
 from frostline.charts.draw import scatter, two_axes, with_own_axes
-from frostline.charts.words import BANDS, clip_intervals, format_range
+from frostline.charts.words import BANDS, LEVEL, NO_LAYER_0, clip_intervals, format_range
 from frostline.records.layer_ranges import format_ranges
 
 PROBES = ("probe.linear", "probe.linear.paper", "probe.head")
 PRETRAINED, HELD_OUT, TUNED = "pretrained", "pretrained, held-out rows", "tuned"
 
 _VARIABILITY, _CCA = "variability", "cca"
-_LEVEL = 0.05
 _PROBED = {"probe.linear": "quality of a linear probe",
            "probe.linear.paper": "quality of the probe of Tamkin et al. 2020",
            "probe.head": "quality of a trained head"}  # fmt: skip
 _WORD = {_VARIABILITY: "variability", _CCA: "canonical correlation"}
-_DRAWN = "layer 0, the embeddings, is only in the table"
 
 
 def figures(results: Results) -> list[Figure]:
@@ -78,7 +76,8 @@ def _two(
                       right_title=_PROBED[probe], dash="arm" if len(arms) > 1 else None, panel="panel"),
         rows=tuple(drawn),
         paper=paper,
-        notes=(_DRAWN, *(("low variability means specialised in the task",) if score == _VARIABILITY else ()), *notes),
+        notes=(NO_LAYER_0, *(("low variability means specialised in the task",) if score == _VARIABILITY else ()),
+               *notes),
     )  # fmt: skip
 
 
@@ -101,19 +100,18 @@ def _title_of_best(curves: Sequence[Row]) -> str:
 
 def _title_of_moves(best: Sequence[Row]) -> str:
     """Return in how many cases tuning moves the most specialised layer up."""
-    known = [row for row in best if row["score"] == _VARIABILITY and row.get("moved") is not None]
-    moves = [row["moved"] for row in known]
+    defined = [row for row in best if row["score"] == _VARIABILITY and row.get("moved") is not None]
+    moves = [row["moved"] for row in defined]
     if not moves:
         return ""
     if len(moves) == 1:
         if not moves[0]:
-            always = known[0].get("moved_low") in (0, None)
+            always = defined[0].get("moved_low") in (0, None)
             return "Tuning does not move the most specialised layer" + ("" if always else ", on average")
         count = f"{abs(moves[0]):.1f}".removesuffix(".0")
         by_how_many = f"{count} layer{'' if count == '1' else 's'}"
         return f"Tuning moves the most specialised layer {'down' if moves[0] < 0 else 'up'} by {by_how_many}"
-    up = sum(move > 0 for move in moves)
-    return f"Tuning moves the most specialised layer up in {up} of {len(moves)} cases"
+    return f"Tuning moves the most specialised layer up in {sum(move > 0 for move in moves)} of {len(moves)} cases"
 
 
 def _title_of_agreement(agreement: Sequence[Row], score: str, probe: str, arm: str) -> str:
@@ -133,14 +131,13 @@ def _regression(
               and None not in (row.get(key) for key in ("slope", "intercept", "r_squared"))]  # fmt: skip
     lines = [f"{row['encoder']}, {row['task']}: quality = {row['intercept']:.3g} {row['slope']:+.3g} x variability, "
              f"R² {row['r_squared']:.2f}" for row in fitted]  # fmt: skip
-    # Tasks lie far apart; only the shape within each of them matters.
-    spec = with_own_axes(scatter(drawn, "score", "probe", x_title="variability", y_title=_PROBED[probe], label="layer",
-                            panel="panel", trend=True))  # fmt: skip
     return Figure(
         name=name,
         title=_title_of_regression(fitted, probe, arm) or f"Quality of probes and variability of layers, {arm}",
         alt=f"Points of {probe} over variability, one for each layer, {arm}, with the least-squares line",
-        spec=spec,
+        # Tasks lie far apart; only the shape within each of them matters.
+        spec=with_own_axes(scatter(drawn, "score", "probe", x_title="variability", y_title=_PROBED[probe],
+                                   label="layer", panel="panel", trend=True)),
         rows=tuple(drawn),
         paper=paper,
         notes=("numbers are layers", *lines),
@@ -149,17 +146,17 @@ def _regression(
 
 def _title_of_regression(fitted: Sequence[Row], probe: str, arm: str) -> str:
     """Return whether low variability predicts good probes, with its p-value."""
-    known = [row for row in fitted if row.get("pearson") is not None]
-    if not known:
+    defined = [row for row in fitted if row.get("pearson") is not None]
+    if not defined:
         return ""
     what = _PROBED[probe]
-    if len(known) == 1:
-        (row,) = known
+    if len(defined) == 1:
+        (row,) = defined
         p = "" if row.get("pearson_p") is None else f" (p {row['pearson_p']:.2g})"
         return f"Variability and the {what} correlate at {row['pearson']:.2f}{p} over {row['layers']} layers, {arm}"
-    falling = [row for row in known if row["slope"] < 0]
-    shown = sum(row.get("pearson_p") is not None and row["pearson_p"] < _LEVEL for row in falling)
+    falling = [row for row in defined if row["slope"] < 0]
+    shown = sum(row.get("pearson_p") is not None and row["pearson_p"] < LEVEL for row in falling)
     return (
-        f"The lower the variability, the higher the {what} in {len(falling)} of {len(known)} cases, beyond chance in "
+        f"The lower the variability, the higher the {what} in {len(falling)} of {len(defined)} cases, beyond chance in "
         f"{shown}, {arm}"
     )

@@ -7,10 +7,18 @@ from math import inf
 
 from frostline.records.table import Cell, Table, table_of
 from frostline.scoring.scores import LAYER_SCORES
-from frostline.stats.intervals import correlate, summarise, summarise_correlations
+from frostline.stats.intervals import correlate, summarise_correlations
 from frostline.studies import Ask, Measured
 from frostline.studies._comparisons import add_holm
-from frostline.studies._tables import Curve, best_layer, group_points, mean_curve, mean_of_known, summary_columns
+from frostline.studies._tables import (
+    Curve,
+    best_layer,
+    group_points,
+    mean_columns,
+    mean_curve,
+    mean_of_known,
+    summary_columns,
+)
 from frostline.studies.probing.figures import HELD_OUT, PRETRAINED, PROBES, TUNED
 from frostline.tasks.metrics import METRICS, TaskMetric
 
@@ -70,11 +78,11 @@ def _curves(points: Sequence[Measured], metrics: Mapping[str, TaskMetric]) -> It
         for name, curves in curves_of(group).items():
             ends = _ends(metrics[task]) if name in PROBES else (-inf, inf)
             for layer, at_layer in enumerate(zip(*curves, strict=True)):
-                known = [value for value in at_layer if value is not None]
+                defined = [value for value in at_layer if value is not None]
                 row: dict[str, Cell] = {"encoder": encoder, "task": task, "arm": arm, "score": name, "layer": layer}
-                if known:
-                    summary = summary_columns(known, ends=ends)
-                    row |= {"seeds": len(known), "mean": summary["mean"]}
+                if defined:
+                    summary = summary_columns(defined, ends=ends)
+                    row |= {"seeds": len(defined), "mean": summary["mean"]}
                     if summary["deviation"]:  # seeds that measured the same rows say nothing about other rows
                         row |= {"low": summary["low"], "high": summary["high"]}
                 yield row
@@ -106,7 +114,7 @@ def _agreements(points: Sequence[Measured]) -> Iterator[dict[str, Cell]]:
 
 
 def agreement_over_layers(score: Curve, probe: Curve) -> dict[str, Cell]:
-    """Return correlations over layers 1..L and the regression of probe on score, as far as they are defined."""
+    """Return correlations over layers 1..L and the regression of probe on score, where they are defined."""
     import numpy as np
     from scipy.stats import linregress
 
@@ -158,9 +166,7 @@ def _moves(points: Sequence[Measured]) -> Iterator[dict[str, Cell]]:
             }
             moves = [after[seed] - before[seed] for seed in after if seed in before]
             if moves:
-                summary = summarise(moves)
-                row |= {"seeds": summary.count, "moved": summary.mean}
-                row |= {"moved_low": summary.low, "moved_high": summary.high}
+                row |= {"seeds": len(moves), **mean_columns("moved", moves)}
             yield row
 
 

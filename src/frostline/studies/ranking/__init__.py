@@ -84,11 +84,10 @@ def _rank_at_start(context: Context, spec: TrialSpec) -> TrialResult:
 
 
 def _scores(tunable: Tunable, shared: SharedInputs, spec: TrialSpec, *, seed: int) -> list[float]:
-    count = int(spec.options["examples"])
     return fisher_scores(
         tunable,
         shared,
-        shared.some_rows(count, seed=seed).tolist(),
+        shared.some_rows(int(spec.options["examples"]), seed=seed).tolist(),
         label=cast(Label, spec.options["label"]),
         norm=cast(Norm, spec.options["norm"]),
         seed=seed,
@@ -195,11 +194,10 @@ def ranking(
                           f"{ask.recipe.epochs}")  # fmt: skip
     check_at_least(1, "ranking", examples=examples, heads=heads, draws=draws)
     for encoder, task in ask.pairs():
-        plan = Plan.full(encoder.depth)
         available = len(task.train) if ask.rows is None else min(ask.rows, len(task.train))
         for seed in range(ask.seeds):
-            options = {"epochs": ranked, "examples": min(examples, available), **fisher}
-            yield ask.point(encoder, task, plan, arm=TUNING, seed=seed, kind="ranking.tuning", options=options,
+            yield ask.point(encoder, task, Plan.full(encoder.depth), arm=TUNING, seed=seed, kind="ranking.tuning",
+                            options={"epochs": ranked, "examples": min(examples, available), **fisher},
                             epochs=max(1, *ranked), learning_rate=ask.rate_for(encoder, rate),
                             labels={"rows": available, "head": seed})  # fmt: skip
         for size in sorted({min(count, available) for count in read_numbers("ranking", "rows", rows, least=1)}):

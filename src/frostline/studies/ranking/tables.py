@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from frostline.records.table import Cell, Table, table_of
 from frostline.stats.intervals import summarise
+from frostline.studies import Ask, Measured
 from frostline.studies._tables import group_done, group_points, mean_columns, mean_of_known
-
-if TYPE_CHECKING:
-    from frostline.studies import Ask, Measured
 
 Numbers = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -61,7 +59,7 @@ def variance_shares(ranks: Numbers) -> dict[str, float | None]:
     deviations = ranks - ranks.mean((0, 1))
     whole = float(np.square(deviations).sum())
     if whole == 0:
-        return {"share_head": None, "share_rows": None, "share_rest": None}
+        return dict.fromkeys(("share_head", "share_rows", "share_rest"))
     heads, draws, _ = ranks.shape
     by_head = draws * float(np.square(deviations.mean(1)).sum()) / whole
     by_rows = heads * float(np.square(deviations.mean(0)).sum()) / whole
@@ -75,7 +73,17 @@ def tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
     """Return ranks and their stability during fine-tuning, with other rows and heads, and between tasks."""
     runs = group_done([point for point in points if point["arm"] == TUNING], ("encoder", "task"))
     at_start = [point for point in points if point["arm"] == ROWS]
-    found = [
+    by_encoder = group_done(at_start, ("encoder",))
+    between = table_of(
+        "between",
+        "Similarity of rankings before training, between and within tasks",
+        (row for (encoder,), group in by_encoder.items() for row in _between_tasks(encoder, group)),
+        notes=[
+            "tau_between: Kendall's rank correlation of a draw of one task with a draw of the other, mean over all; "
+            "tau_within: of two draws of the same task, mean of both tasks; with the same head, intervals over heads"
+        ],
+    )
+    return [
         table_of(
             "ranks",
             "The Fisher rank of every layer during full fine-tuning, 1 the highest",
@@ -104,17 +112,8 @@ def tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
                 "would be (heads - 1) / (heads x draws - 1) on average",
             ],
         ),
+        *([between] if between.rows else []),
     ]
-    note = (
-        "tau_between: Kendall's rank correlation of a draw of one task with a draw of the other, mean over all; "
-        "tau_within: of two draws of the same task, mean of both tasks; with the same head, intervals over heads"
-    )
-    encoders = group_done(at_start, ("encoder",))
-    rows = [row for (encoder,), group in encoders.items() for row in _between_tasks(encoder, group)]
-    if rows:
-        found.append(table_of("between", "Similarity of rankings before training, between and within tasks", rows,
-                              notes=[note]))  # fmt: skip
-    return found
 
 
 def _by_epoch_ranks(point: Measured) -> dict[int, Numbers]:
@@ -145,8 +144,9 @@ def _by_layer(key: tuple[str, str], points: Sequence[Measured]) -> Iterator[dict
 def _by_epoch(key: tuple[str, str], points: Sequence[Measured]) -> Iterator[dict[str, Cell]]:
     runs = [_by_epoch_ranks(point) for point in points]
     for epoch in sorted({epoch for run in runs for epoch in run}):
-        ranked = [(run[epoch], run[min(run)], run) for run in runs if epoch in run]
-        changes = [np.abs(now - first) for now, first, _ in ranked]
+        ranked = [(run[epoch], run[min(run)]) for run in runs if epoch in run]
+        changes = [np.abs(now - first) for now, first in ranked]
+        histories = [[ranks for past, ranks in run.items() if past <= epoch] for run in runs if epoch in run]
         yield {
             "encoder": key[0],
             "task": key[1],
@@ -154,14 +154,10 @@ def _by_epoch(key: tuple[str, str], points: Sequence[Measured]) -> Iterator[dict
             "seeds": len(ranked),
             **mean_columns("changed", [float(change.mean()) for change in changes], least=0),
             "most_changed": max(float(change.max()) for change in changes),
-            **mean_columns("tau", [rank_correlation(now, first) for now, first, _ in ranked], least=-1, most=1),
-            **mean_columns("top_overlap", [top_overlap(now, first) for now, first, _ in ranked], least=0, most=1),
-            **mean_columns("w", [concordance(_up_to(run, epoch)) for _, _, run in ranked], least=0, most=1),
+            **mean_columns("tau", [rank_correlation(now, first) for now, first in ranked], least=-1, most=1),
+            **mean_columns("top_overlap", [top_overlap(now, first) for now, first in ranked], least=0, most=1),
+            **mean_columns("w", [concordance(np.stack(so_far)) for so_far in histories], least=0, most=1),
         }
-
-
-def _up_to(run: Mapping[int, Numbers], last: int) -> Numbers:
-    return np.stack([ranks for epoch, ranks in run.items() if epoch <= last])
 
 
 def _by_rows(key: tuple[str, str], points: Sequence[Measured]) -> Iterator[dict[str, Cell]]:

@@ -115,7 +115,7 @@ def _tracking(probe: Sequence[float | None], curves: Mapping[int, Mapping[int, f
     ):  # fmt: skip
         value, p = correlate(list(probes), list(curves_of_seeds.mean(0)))
         values = [correlate(list(probes), list(curve))[0] for curve in curves_of_seeds]
-        summary = summarise_correlations([each for each in values if each == each])
+        summary = summarise_correlations([correlation for correlation in values if correlation == correlation])
         columns |= {name: value, f"{name}_p": p}
         if summary is not None:
             columns |= {f"{name}_low": summary.low, f"{name}_high": summary.high}
@@ -202,7 +202,6 @@ def reinitialise(
     for encoder, task in ask.pairs():
         if mode in ("blocks", "preserved") and not 1 <= width <= encoder.depth:
             raise OptionError(f"study reinitialise: option width {width} must be 1..{encoder.depth}")
-        learning_rate = ask.rate_for(encoder, rate)
         for size in _sizes(sizes, mode, len(task.train)):
             rows = min(size, len(task.train), ask.rows or size)
             for arm, new, labels in _arms(mode, encoder.depth, width, step or -(-encoder.depth // 4)):
@@ -211,6 +210,6 @@ def reinitialise(
                     yield ask.point(
                         encoder, task, Plan.full(encoder.depth), arm=arm, seed=seed, rows=rows, surgery=surgery,
                         labels={"size": size, "rows": rows, **labels},
-                        learning_rate=learning_rate, new_layer_rate=new_layer_rate if new else 1.0,
+                        learning_rate=ask.rate_for(encoder, rate), new_layer_rate=new_layer_rate if new else 1.0,
                         epochs=ask.epochs(5 if rows <= _SMALL else 3),
                     )  # fmt: skip

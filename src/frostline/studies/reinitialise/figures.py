@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from frostline.charts import Figure, Results, Row, group_rows, name_case
+from frostline.charts import Figure, Results, Row, group_rows, name_case, pick_columns
 from frostline.charts.draw import lines, strip
-from frostline.charts.theme import GREY
+from frostline.charts.theme import GREY, spread_colours
 from frostline.charts.words import BANDS, POINTS, clip_intervals, format_range, informative_rows, note_left_out
 from frostline.tasks.metrics import METRICS
 
-_BLUES = ("#7fb8dc", "#3d8fc4", "#0072b2", "#004a75")
+_BLUES = ("#004a75", "#0072b2", "#3d8fc4", "#7fb8dc")
 _MOST = 0.9  # share of the gain from all pretrained layers
 _PROBE = "probe"
 _ENDS = {"full": "all pretrained", "all new": "all new"}  # the two ends that other arms lie between
@@ -22,13 +22,13 @@ def figures(results: Results) -> list[Figure]:
     measured = _measured(results)
     kept = [row for row in measured if row["kept"] is not None]
     blocks = [row for row in measured if row["first"] is not None]
-    drawn = []
-    if kept:
-        drawn += [_kept(kept, results.rows("probing"), results.options), _trials(results.rows("trials"))]
-    if blocks:
-        ends = [row for row in measured if row["first"] is None]
-        drawn.append(_blocks(blocks, ends, preserved=results.options.get("mode") == "preserved"))
-    return [*drawn, _losses(results.rows("losses"))]
+    ends = [row for row in measured if row["arm"] in _ENDS]
+    return [
+        _kept(kept, results.rows("probing"), results.options),
+        _trials(results.rows("trials")),
+        _blocks(blocks, ends, preserved=results.options.get("mode") == "preserved"),
+        _losses(results.rows("losses")),
+    ]
 
 
 def _measured(results: Results) -> list[Row]:
@@ -40,7 +40,7 @@ def _measured(results: Results) -> list[Row]:
 
 
 def _case(row: Row, rows: Sequence[Row]) -> str:
-    """Return encoder, task and number of training rows, as far as they differ."""
+    """Return encoder, task and number of training rows, those that differ."""
     size = f"{row['rows']} rows" if len({other["rows"] for other in rows}) > 1 else ""
     return ", ".join(part for part in (name_case(row, rows, "encoder", "task"), size) if part)
 
@@ -49,12 +49,9 @@ def _case(row: Row, rows: Sequence[Row]) -> str:
 
 
 def _kept(rows: Sequence[Row], probing: Sequence[Row], options: Mapping[str, Any]) -> Figure:
-    columns = ("encoder", "task", "kept", "seeds", "mean", "low", "high")
-    tuned = [
-        {"case": name_case(row, rows, "encoder", "task"), "curve": f"{row['rows']} rows", "method": "fine-tuning",
-         **{key: row[key] for key in columns}}
-        for row in rows
-    ]  # fmt: skip
+    curves = [{**row, "curve": f"{row['rows']} rows", "method": "fine-tuning"} for row in rows]
+    tuned = pick_columns(curves, "curve", "method", "encoder", "task", "kept", "seeds", "mean", "low", "high",
+                         case="case")  # fmt: skip
     drawn, clipped = clip_intervals(tuned, "mean", "low", "high", note=BANDS, panel="case", limits=POINTS)
     scale = METRICS[rows[0]["metric"]].points if rows else 100
     probes = {(row["encoder"], row["task"], row["layer"]): row["probe"] for row in probing if row["probe"] is not None}
@@ -87,9 +84,8 @@ def _variant(options: Mapping[str, Any]) -> str:
 
 def _shades(rows: Sequence[Row]) -> dict[str, str]:
     """Return the colours of curves: darker with more training rows."""
-    sizes = sorted({row["rows"] for row in rows})
-    step = (len(_BLUES) - 1) / max(1, len(sizes) - 1)
-    return {f"{size} rows": _BLUES[-1 if len(sizes) == 1 else round(rank * step)] for rank, size in enumerate(sizes)}
+    sizes = sorted({row["rows"] for row in rows}, reverse=True)
+    return spread_colours([f"{size} rows" for size in sizes], _BLUES)
 
 
 def _title_of_kept(rows: Sequence[Row]) -> str:
@@ -156,8 +152,8 @@ def _title_of_trials(rows: Sequence[Row]) -> str:
 def _blocks(rows: Sequence[Row], ends: Sequence[Row], *, preserved: bool) -> Figure:
     """Return the quality with a new block or layer, or with only that one pretrained, between the two ends."""
     single = all(row["first"] == row["last"] for row in rows)
-    columns = ("encoder", "task", "rows", "arm", "first", "last", "seeds", "mean", "low", "high", "minus_full")
-    cases = [{"case": _case(row, rows), **{key: row[key] for key in columns}} for row in rows]
+    cases = pick_columns([{"case": _case(row, rows), **row} for row in rows], "case", "encoder", "task", "rows", "arm",
+                         "first", "last", "seeds", "mean", "low", "high", "minus_full")  # fmt: skip
     drawn, clipped = clip_intervals(cases, "mean", "low", "high", note=BANDS, panel="case", limits=POINTS)
     levels = [{"case": _case(row, rows), "level": row["mean"], "name": _ENDS[row["arm"]]} for row in ends]
     counted, what = informative_rows(rows), "layer" if single else "block"
@@ -221,14 +217,14 @@ def _mean_by_span(values: Sequence[tuple[Row, float]]) -> Mapping[str, float]:
 
 def _losses(rows: Sequence[Row]) -> Figure:
     """Return the losses of the intact encoder, of one with all layers new and of the arm in the middle."""
-    known = [row for row in rows if row["mean"] is not None]
-    others = [arm for (arm,), _ in group_rows(known, "arm") if arm not in _ENDS]
+    defined = [row for row in rows if row["mean"] is not None]
+    others = [arm for (arm,), _ in group_rows(defined, "arm") if arm not in _ENDS]
     chosen = _ENDS | {arm: arm for arm in others[len(others) // 2 :][:1]}
-    cases = [{"case": _case(row, known), **row, "arm": chosen[row["arm"]]} for row in known if row["arm"] in chosen]
+    cases = [{"case": _case(row, defined), **row, "arm": chosen[row["arm"]]} for row in defined if row["arm"] in chosen]
     drawn, clipped = clip_intervals(cases, "mean", "low", "high", note=BANDS, panel="case")
     return Figure(
         name="losses",
-        title=_title_of_losses(known),
+        title=_title_of_losses(defined),
         alt="Curves of the validation loss over epochs for the intact encoder, for one whose layers are all new and "
         "for one in between, with 95% intervals over seeds",
         spec=lines(drawn, "epoch", "mean", x_title="epoch", y_title="validation loss", colour="arm",

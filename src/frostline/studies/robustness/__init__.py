@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -32,21 +31,10 @@ _OF_EACH_CLASS = (20_000, 10_000, 5_000, 1_250, 300)  # rows of each class with 
 _LEAST = 2  # rows of a class: a single row has no spread
 _IN_MEMORY = 1 << 30  # bytes of states; larger ones are kept on disk
 
+Settings = dict[str, list[int]]  # rows of each class, by class number, for every setting by its name
+
 
 # Drawing rows -------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, kw_only=True)
-class Setting:
-    """A number of rows for every class.
-
-    Args:
-        name: name in tables.
-        counts: rows of each class, by class number.
-    """
-
-    name: str
-    counts: tuple[int, ...]
 
 
 def count_available(task: Task, rows: int | None) -> tuple[int, ...]:
@@ -57,7 +45,7 @@ def count_available(task: Task, rows: int | None) -> tuple[int, ...]:
     return tuple(sizes[number] * limit // total for number in range(len(task.label_names)))
 
 
-def imbalanced_settings(sizes: Sequence[int], most: int) -> list[Setting]:
+def imbalanced_settings(sizes: Sequence[int], most: int) -> Settings:
     """Return the paper's shares of classes at a number of rows that allows all of them, equal classes first."""
     classes = len(sizes)
     special = int(np.argmin(sizes)) if classes == 2 else 0
@@ -68,22 +56,22 @@ def imbalanced_settings(sizes: Sequence[int], most: int) -> list[Setting]:
     ]
     rows = min(most, *(int(sizes[number] / shares[number]) for _, shares in each for number in range(classes)))
     rows -= rows % classes
-    settings = [Setting(name=f"share {share:.3g}", counts=_round(shares, rows, special)) for share, shares in each]
-    return [setting for setting in settings if min(setting.counts) >= _LEAST]
+    settings = {f"share {share:.3g}": _round(shares, rows, special) for share, shares in each}
+    return {name: counts for name, counts in settings.items() if min(counts) >= _LEAST}
 
 
-def _round(shares: Sequence[float], rows: int, special: int) -> tuple[int, ...]:
+def _round(shares: Sequence[float], rows: int, special: int) -> list[int]:
     """Return whole numbers that add up to `rows`; the special class gets its share, the others are nearly equal."""
     own, others = round(shares[special] * rows), len(shares) - 1
     counts = [(rows - own + index) // others for index in range(others)]
-    return (*counts[:special], own, *counts[special:])
+    return [*counts[:special], own, *counts[special:]]
 
 
-def scarce_settings(sizes: Sequence[int], wanted: Sequence[int]) -> list[Setting]:
+def scarce_settings(sizes: Sequence[int], wanted: Sequence[int]) -> Settings:
     """Return equal classes with these total numbers of rows, or as many as there are, the largest first."""
     classes, smallest = len(sizes), min(sizes)
     each = dict.fromkeys(min(rows // classes, smallest) for rows in sorted(wanted, reverse=True))
-    return [Setting(name=f"{count * classes} rows", counts=(count,) * classes) for count in each if count >= _LEAST]
+    return {f"{count * classes} rows": [count] * classes for count in each if count >= _LEAST}
 
 
 def draw_rows(split: Split, counts: Sequence[int], *, seed: int) -> list[int]:
@@ -204,8 +192,5 @@ def robustness(
                     seed=seed,
                     kind="robustness",
                     epochs=1,
-                    options={
-                        "settings": {setting.name: list(setting.counts) for setting in settings},
-                        "states": poolings,
-                    },
+                    options={"settings": settings, "states": poolings},
                 )

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from math import exp
 from typing import Any
 
-from frostline.charts import Figure, Results, Row, group_rows, name_case
+from frostline.charts import Figure, Results, Row, group_rows, name_case, pick_columns
 from frostline.charts.draw import dots, lines, with_own_axes
-from frostline.charts.words import clip_intervals
+from frostline.charts.theme import spread_colours
+from frostline.charts.words import NO_LAYER_0, clip_intervals
 
 IMBALANCE, SCARCITY = "imbalance", "scarcity"
 
@@ -23,7 +24,6 @@ _TRUST = {_ZETA: "zeta", "correlation with a probe": "probe_pearson"}
 _MOST = "the best layer has the lowest variability; it is compared with that of the most rows and equal classes"
 _LOW = "variability: spread within classes relative to the spread between them; low means specialised in the task"
 _BANDS, _WHISKERS = "bands: 95% intervals over draws", "whiskers: 95% intervals over draws"
-_DRAWN = "layer 0, the embeddings, is only in the table"
 
 
 def figures(results: Results) -> list[Figure]:
@@ -46,13 +46,9 @@ def _select(rows: Sequence[Row], **values: Any) -> list[Row]:
 
 def _drawn(rows: Sequence[Row], curve: str, *more: str) -> list[dict[str, Any]]:
     """Return the rows as they are drawn, with the column that separates curves as `curve`."""
-    columns = ("encoder", "task", "setting", "rows", "smallest_class", "layer", "draws", "mean", "mean_low",
-               "mean_high", *more)  # fmt: skip
-    panels = {key: name_case(group[0], rows, "encoder", "task") for key, group in group_rows(rows, "encoder", "task")}
-    return [
-        {"panel": panels[row["encoder"], row["task"]], "curve": row[curve], **{key: row[key] for key in columns}}
-        for row in rows
-    ]
+    curves = [{**row, "curve": row[curve]} for row in rows]
+    return pick_columns(curves, "curve", "encoder", "task", "setting", "rows", "smallest_class", "layer", "draws",
+                        "mean", "mean_low", "mean_high", *more, case="panel")  # fmt: skip
 
 
 def _size(row: Row) -> tuple[float, int]:
@@ -62,9 +58,8 @@ def _size(row: Row) -> tuple[float, int]:
 
 def _colours(rows: Sequence[Row]) -> dict[str, str]:
     """Return a colour for every setting, lighter further from the reference."""
-    names = list(dict.fromkeys(row["setting"] for row in sorted(rows, key=_size, reverse=True)))
-    step = (len(_RAMP) - 1) / max(1, len(names) - 1)
-    return {name: _RAMP[round(rank * step)] for rank, name in enumerate(names)}
+    ordered = sorted(rows, key=_size, reverse=True)
+    return spread_colours(list(dict.fromkeys(row["setting"] for row in ordered)), _RAMP)
 
 
 def _by_setting(curves: Sequence[Row], compared: Sequence[Row], kind: str) -> Figure:
@@ -72,17 +67,17 @@ def _by_setting(curves: Sequence[Row], compared: Sequence[Row], kind: str) -> Fi
     drawn, notes = clip_intervals(
         _drawn(chosen, "setting"), "mean", "mean_low", "mean_high", note=_BANDS, limits=(0, float("inf"))
     )
-    title = _title_of_stability(_select(compared, kind=kind, score=_PLAIN, states="mean"), kind)
     return Figure(
         name=kind,
-        title=title or f"Variability of layers under {kind}",
+        title=_title_of_stability(_select(compared, kind=kind, score=_PLAIN, states="mean"), kind)
+        or f"Variability of layers under {kind}",
         alt=f"Curves of variability over layers, one for each setting of {kind}, with 95% intervals over draws",
         spec=lines(drawn, "layer", "mean", x_title="layer", y_title="variability", colour="curve",
                    colours=_colours(drawn), interval=("shown_low", "shown_high"), panel="panel",
                    independent=True),
         rows=tuple(drawn),
         paper=_PAPER[kind],
-        notes=(_LOW, _DRAWN, _MOST, *notes,
+        notes=(_LOW, NO_LAYER_0, _MOST, *notes,
                *(("share: of the smaller of two classes, or of the first of more",) if kind == IMBALANCE else ())),
     )  # fmt: skip
 
@@ -123,15 +118,14 @@ def _trust(compared: Sequence[Row], kind: str) -> Figure:
     zetas, notes = clip_intervals(_select(rows, what=_ZETA), "value", "low", "high", note=_WHISKERS)
     drawn = zetas + [{**row, "shown_low": row["low"], "shown_high": row["high"], "cut": None}
                      for row in rows if row["what"] != _ZETA]  # fmt: skip
-    spec = dots(drawn, "setting", "value", x_title="", y_title="mean over draws",
-                interval=("shown_low", "shown_high"), panel="panel")  # fmt: skip
     return Figure(
         name=f"{kind}-trust",
         title=_title_of_trust(chosen, kind)
         or f"Smoothness of variability, and its correlation with a probe, under {kind}",
         alt=f"Points for each setting of {kind} with 95% intervals over draws: the smoothness zeta of the curve of "
         "variability, and its correlation over layers with the quality of a linear probe",
-        spec=with_own_axes(spec),
+        spec=with_own_axes(dots(drawn, "setting", "value", x_title="", y_title="mean over draws",
+                                interval=("shown_low", "shown_high"), panel="panel")),
         rows=tuple(drawn),
         paper=_PAPER[kind],
         notes=("zeta: lower is smoother", "correlation: the nearer to -1, the better low variability predicts where a "
@@ -141,8 +135,8 @@ def _trust(compared: Sequence[Row], kind: str) -> Figure:
 
 def _title_of_trust(rows: Sequence[Row], kind: str) -> str:
     """Return how the correlation with a probe changes from the reference to the hardest setting."""
-    known = [row for row in rows if row.get("probe_pearson") is not None]
-    ends = [(group[0], group[-1]) for _, group in group_rows(known, "encoder", "task") if len(group) > 1]
+    defined = [row for row in rows if row.get("probe_pearson") is not None]
+    ends = [(group[0], group[-1]) for _, group in group_rows(defined, "encoder", "task") if len(group) > 1]
     if not ends:
         return ""
     words = ("with equal classes", "with the most unequal ones")
@@ -183,21 +177,24 @@ def _by_states(curves: Sequence[Row], compared: Sequence[Row]) -> Figure:
                    interval=("shown_low", "shown_high"), panel="panel", independent=True),
         rows=tuple(drawn),
         paper="Xie et al. 2022, figure 14",
-        notes=(_DRAWN, "equal classes, the most rows", *notes),
+        notes=(NO_LAYER_0, "equal classes, the most rows", *notes),
     )  # fmt: skip
 
 
 def _title_of_states(compared: Sequence[Row]) -> str:
     """Return in how many cases means of tokens give smoother curves."""
-    pairs = []
-    for _, group in group_rows(compared, "encoder", "task"):
-        zeta: dict[str, Any] = {row["states"]: row.get("zeta") for row in group}
-        if zeta.get("mean") is not None and zeta.get("first") is not None:
-            pairs.append((zeta["mean"], zeta["first"]))
-    if not pairs:
+    groups = [group for _, group in group_rows(compared, "encoder", "task")]
+    cases = _count_lower(groups, "states", "mean", "first", value="zeta")
+    if not cases:
         return "Variability of layers by how tokens are pooled"
-    won = sum(mean < first for mean, first in pairs)
-    return f"Means of tokens give smoother curves than the first token in {won} of {len(pairs)} cases, on average"
+    return f"Means of tokens give smoother curves than the first token in {cases} cases, on average"
+
+
+def _count_lower(groups: Sequence[Sequence[Row]], column: str, name: str, other: str, *, value: str) -> str:
+    """Return in how many groups the row of one name has a lower value, such as '3 of 4'; empty if none has both."""
+    by_name = [{row[column]: row[value] for row in group if row.get(value) is not None} for group in groups]
+    both = [values for values in by_name if {name, other} <= values.keys()]
+    return f"{sum(values[name] < values[other] for values in both)} of {len(both)}" if both else ""
 
 
 def _by_formula(curves: Sequence[Row], compared: Sequence[Row]) -> Figure:
@@ -212,19 +209,15 @@ def _by_formula(curves: Sequence[Row], compared: Sequence[Row]) -> Figure:
                    colours=_colours(drawn), dash="formula", panel="panel", independent=True),
         rows=tuple(drawn),
         paper="Xie et al. 2022, figure 8",
-        notes=(_DRAWN, "with equal classes the formulas are the same", "intervals are in the table"),
+        notes=(NO_LAYER_0, "with equal classes the formulas are the same", "intervals are in the table"),
     )  # fmt: skip
 
 
 def _title_of_formulas(compared: Sequence[Row]) -> str:
     """Return which formula changes less with unequal classes."""
-    pairs = []
-    for _, group in group_rows([row for row in compared if not row["is_reference"]], "encoder", "task", "setting"):
-        change: dict[str, Any] = {row["score"]: row.get("log_ratio") for row in group}
-        if change.get(_PLAIN) is not None and change.get(_COLLAPSE) is not None:
-            pairs.append((change[_PLAIN], change[_COLLAPSE]))
-    if not pairs:
+    unequal = [row for row in compared if not row["is_reference"]]
+    groups = [group for _, group in group_rows(unequal, "encoder", "task", "setting")]
+    cases = _count_lower(groups, "score", _PLAIN, _COLLAPSE, value="log_ratio")
+    if not cases:
         return "Variability of layers with unequal classes, by two formulas"
-    won = sum(ours < theirs for ours, theirs in pairs)
-    cases = f"{won} of {len(pairs)} settings"
-    return f"With unequal classes the paper's formula changes less than neural collapse's in {cases}"
+    return f"With unequal classes the paper's formula changes less than neural collapse's in {cases} settings"

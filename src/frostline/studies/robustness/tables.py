@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
 
 from frostline.records.table import Cell, Table, table_of
 from frostline.scoring.reliability import smoothness
@@ -17,8 +19,9 @@ SCORES = ("variability", "variability.collapse", "variability.crossfit")
 
 def tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
     """Return how much variability changes, and its curves."""
-    cases = [_Case(key, group) for key, group in group_done(points, ("encoder", "task", "arm")).items()]
-    comparisons = [row for case in cases for row in case.comparisons()]
+    cases = group_done(points, ("encoder", "task", "arm"))
+    variants = [variant for key, group in cases.items() for variant in _variants(key, group)]
+    comparisons = list(map(_compare, variants))
     for column in ("spearman_p", "probe_pearson_p"):
         comparisons = add_holm(comparisons, ("encoder", "task", "kind"), column=column)
     return [
@@ -41,60 +44,68 @@ def tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
         table_of(
             "curves",
             "Variability by layer",
-            (row for case in cases for row in case.by_layer()),
+            (row for variant in variants for row in _by_layer(variant)),
             notes=["draws: number of draws with the layer defined, which the mean is over"],
         ),
     ]
 
 
-class _Case:
-    """All draws of one kind of setting for an encoder and a task."""
+@dataclass(frozen=True, kw_only=True)
+class _Variant:
+    """All draws of one variant of variability in one setting.
 
-    def __init__(self, key: tuple[str, str, str], points: Sequence[Measured]) -> None:
-        self._labels: dict[str, Cell] = dict(zip(("encoder", "task", "kind"), key, strict=True))
-        self._points = points
-        settings: Mapping[str, Sequence[int]] = points[0].spec.options["settings"]
-        self._settings, self._poolings = settings, points[0].spec.options["states"]
-        self._reference = next(iter(settings))  # equal classes and the most rows come first
+    Args:
+        labels: columns that identify it.
+        curves: the curve of each draw.
+        references: the curve of each draw with equal classes and the most rows.
+        probes: the probe's curve of each draw; older trials have none.
+        is_reference: whether the setting has equal classes and the most rows.
+    """
 
-    def _curves(self, setting: str, variant: str) -> list[Curve]:
-        return [point.result.values["curves"][setting][variant] for point in self._points]
+    labels: Mapping[str, Cell]
+    curves: Sequence[Curve]
+    references: Sequence[Curve]
+    probes: Sequence[Curve]
+    is_reference: bool
 
-    def _probes(self, pooling: str) -> list[Curve]:
-        """Return the probe's curve of each draw; older trials have none."""
-        return [point.result.values.get("probes", {}).get(pooling, ()) for point in self._points]
 
-    def _each(self) -> Iterator[tuple[dict[str, Cell], str, str]]:
-        for setting, counts in self._settings.items():
-            for pooling in self._poolings:
-                for score in SCORES:
-                    labels = {**self._labels, "setting": setting, "rows": sum(counts), "smallest_class": min(counts)}
-                    yield labels | {"score": score, "states": pooling}, setting, f"{score}, {pooling}"
+def _variants(key: tuple[str, str, str], points: Sequence[Measured]) -> Iterator[_Variant]:
+    """Yield every variant in every setting of one kind, for an encoder and a task."""
+    options, values = points[0].spec.options, [point.result.values for point in points]
+    reference = next(iter(options["settings"]))  # equal classes and the most rows come first
+    for (setting, counts), pooling, score in product(options["settings"].items(), options["states"], SCORES):
+        yield _Variant(
+            labels={**dict(zip(("encoder", "task", "kind"), key, strict=True)), "setting": setting,
+                    "rows": sum(counts), "smallest_class": min(counts), "score": score, "states": pooling},
+            curves=[of_draw["curves"][setting][f"{score}, {pooling}"] for of_draw in values],
+            references=[of_draw["curves"][reference][f"{score}, {pooling}"] for of_draw in values],
+            probes=[of_draw.get("probes", {}).get(pooling, ()) for of_draw in values],
+            is_reference=setting == reference,
+        )  # fmt: skip
 
-    def comparisons(self) -> Iterator[dict[str, Cell]]:
-        for labels, setting, variant in self._each():
-            reference = mean_curve(self._curves(self._reference, variant))
-            curves, probes = self._curves(setting, variant), self._probes(str(labels["states"]))
-            draws = [
-                {**compare_curves(curve, reference), "probe_pearson": _correlate(curve, probe)[0]}
-                for curve, probe in zip(curves, probes, strict=True)
-                if None not in curve[1:]
-            ]
-            row: dict[str, Cell] = {**labels, "is_reference": setting == self._reference, "draws": len(draws)}
-            for column in draws[0] if draws else ():
-                least, most = _LIMITS.get(column, (0.0, math.inf))
-                row |= mean_columns(column, [draw[column] for draw in draws], least=least, most=most)
-            mean = mean_curve(curves)
-            row["spearman_p"] = None if row["is_reference"] else _correlate(mean, reference, ranks=True)[1]
-            row["probe_pearson_p"] = _correlate(mean, mean_curve(probes))[1]
-            yield row
 
-    def by_layer(self) -> Iterator[dict[str, Cell]]:
-        for labels, setting, variant in self._each():
-            for layer, values in enumerate(zip(*self._curves(setting, variant), strict=True)):
-                known = [value for value in values if value is not None]
-                row = {**labels, "layer": layer, "draws": len(known)}
-                yield row | (mean_columns("mean", known, least=0.0) if known else {})
+def _compare(variant: _Variant) -> dict[str, Cell]:
+    """Return how much the draws of a variant differ from its reference."""
+    reference, mean = mean_curve(variant.references), mean_curve(variant.curves)
+    draws = [
+        {**compare_curves(curve, reference), "probe_pearson": _correlate(curve, probe)[0]}
+        for curve, probe in zip(variant.curves, variant.probes, strict=True)
+        if None not in curve[1:]
+    ]
+    row: dict[str, Cell] = {**variant.labels, "is_reference": variant.is_reference, "draws": len(draws)}
+    for column in draws[0] if draws else ():
+        least, most = _LIMITS.get(column, (0.0, math.inf))
+        row |= mean_columns(column, [draw[column] for draw in draws], least=least, most=most)
+    row["spearman_p"] = None if variant.is_reference else _correlate(mean, reference, ranks=True)[1]
+    row["probe_pearson_p"] = _correlate(mean, mean_curve(variant.probes))[1]
+    return row
+
+
+def _by_layer(variant: _Variant) -> Iterator[dict[str, Cell]]:
+    for layer, values in enumerate(zip(*variant.curves, strict=True)):
+        defined = [value for value in values if value is not None]
+        means = mean_columns("mean", defined, least=0.0) if defined else {}
+        yield {**variant.labels, "layer": layer, "draws": len(defined), **means}
 
 
 # The range of values that are not merely 0 or more; it clips intervals.
@@ -105,15 +116,15 @@ _LIMITS = {"spearman": (-1.0, 1.0), "pearson": (-1.0, 1.0), "probe_pearson": (-1
 def compare_curves(curve: Curve, reference: Curve) -> dict[str, float | None]:
     """Return the smoothness of a curve and its distance from another, over layers 1..L; None where undefined."""
     smooth = smoothness(curve)
-    ours, theirs = best_layer(curve, better="low"), best_layer(reference, better="low")
-    distance = None if ours is None or theirs is None else abs(ours - theirs)
+    best, expected = best_layer(curve, better="low"), best_layer(reference, better="low")
+    distance = None if best is None or expected is None else abs(best - expected)
     ratios = [abs(math.log(a / b)) for a, b in zip(curve[1:], reference[1:], strict=True) if a and b]
     return {
         "zeta": None if smooth is None else smooth.zeta,
         "zeta_per_layer": None if smooth is None else smooth.per_layer,
         "spearman": _correlate(curve, reference, ranks=True)[0],
         "pearson": _correlate(curve, reference)[0],
-        "best_layer": ours,
+        "best_layer": best,
         "distance": distance,
         "within_one": None if distance is None else float(distance <= 1),
         "log_ratio": sum(ratios) / len(ratios) if ratios else None,

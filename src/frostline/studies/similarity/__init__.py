@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from math import inf
-from typing import Any
 
 import numpy as np
 import torch
@@ -22,15 +21,14 @@ from frostline.studies import Ask, Measured, Point, study
 from frostline.studies._comparisons import add_holm
 from frostline.studies._options import check_at_least
 from frostline.studies._phang import PHANG_RECIPE, PHANG_TASKS
+from frostline.studies._results import judged_result
 from frostline.studies._tables import group_done, is_informative, judged_split, quality_in_points, summary_columns
 from frostline.studies.similarity.figures import figures
 from frostline.tasks import Split, Task, sample
 from frostline.tasks.metrics import METRICS
 from frostline.training.dataset import tokenize_split
 from frostline.training.model import as_tuned
-from frostline.training.result import Tuned
 from frostline.trials.context import Context, TrialKind
-from frostline.trials.results import result_of
 from frostline.trials.run_trial import tune_for
 
 _FEWEST = 4  # texts; the unbiased form of CKA is undefined for fewer
@@ -56,8 +54,8 @@ def _similarity(context: Context, spec: TrialSpec) -> TrialResult:
         "FT[1]-FT[2]": (first, second),
     }
     unbiased = not spec.options["biased"]
-    return _record(tuned, {name: _to_lists(cka_matrix(one, other, unbiased=unbiased))
-                           for name, (one, other) in pairs.items()})  # fmt: skip
+    return judged_result(tuned, {name: _to_lists(cka_matrix(states, others, unbiased=unbiased))
+                                 for name, (states, others) in pairs.items()})  # fmt: skip
 
 
 def _across(context: Context, spec: TrialSpec) -> TrialResult:
@@ -83,12 +81,7 @@ def _across(context: Context, spec: TrialSpec) -> TrialResult:
         "order": order,
         "p": (1 + sum(drawn >= order for drawn in chance)) / (1 + len(chance)),
     }
-    return _record(tuned, values)
-
-
-def _record(tuned: Tuned, values: Mapping[str, Any]) -> TrialResult:
-    result, (split, _) = result_of(tuned), judged_split(tuned.task)
-    return replace(result, predictions={split: result.predictions[split]}, values=values)
+    return judged_result(tuned, values)
 
 
 def _states(encoder: Encoder, spec: TrialSpec, task: Task) -> Tensor:
@@ -171,7 +164,10 @@ def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
     matrices: list[dict[str, Cell]] = []
     for (encoder, other, name), done in group_done(points, ("encoder", "other", "task")).items():
         if other:
-            across.append({"encoder": encoder, "other": other, "task": name, **_across_record(done)})
+            orders = summary_columns([point.result.values["order"] for point in done], name="order_of_matches",
+                                     ends=(-1.0, 1.0))  # fmt: skip
+            across.append({"encoder": encoder, "other": other, "task": name, "seeds": len(done), **orders,
+                           "largest_p": max(point.result.values["p"] for point in done)})  # fmt: skip
         else:
             informative = is_informative(ask.task(name), done)
             measures += [{"encoder": encoder, "task": name, **record, "informative": informative}
@@ -225,16 +221,6 @@ def _measure(matrices: Mapping[str, Matrix]) -> dict[str, float | None]:
     }
 
 
-def _across_record(done: Sequence[Measured]) -> dict[str, Cell]:
-    orders = [point.result.values["order"] for point in done]
-    worst = max(point.result.values["p"] for point in done)
-    return {
-        "seeds": len(done),
-        **summary_columns(orders, name="order_of_matches", ends=(-1.0, 1.0)),
-        "largest_p": worst,
-    }
-
-
 def _cells(done: Sequence[Measured]) -> Iterator[dict[str, Cell]]:
     """Yield a row for each cell of every matrix; a cell that is undefined for some seed is undefined."""
     for name, matrix in done[0].result.values.items():
@@ -277,11 +263,10 @@ def similarity(
     check_at_least(_FEWEST, "similarity", texts=texts)
     check_at_least(1, "similarity", permutations=permutations)
     options = {"biased": biased, "texts": texts}
-    for encoder, task in ask.pairs():
-        for seed in range(ask.seeds):
-            yield ask.point(encoder, task, Plan.full(encoder.depth), arm="two restarts", seed=seed, kind="similarity",
-                            options=options, labels={"other": ""},
-                            learning_rate=ask.rate_for(encoder, rate))  # fmt: skip
+    for encoder, task, seed in ask.cases():
+        yield ask.point(encoder, task, Plan.full(encoder.depth), arm="two restarts", seed=seed, kind="similarity",
+                        options=options, labels={"other": ""},
+                        learning_rate=ask.rate_for(encoder, rate))  # fmt: skip
     # Sorted, so that the trials do not depend on the order of the encoders.
     for one, other in combinations(sorted(ask.encoders, key=lambda encoder: encoder.revision), 2):
         more = {"other": other.revision, "other_rate": ask.rate_for(other, rate), "permutations": permutations}

@@ -2,35 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from frostline.charts import Figure, Results, Row, group_rows, name_case
 from frostline.charts.draw import bars, heatmap
-from frostline.charts.words import format_range, informative_rows, note_left_out
+from frostline.charts.words import LEVEL, format_range, informative_rows, note_left_out
 from frostline.records.layer_ranges import format_ranges
 
 _MATRICES = {"ORIG-ORIG": "pretrained, pretrained", "FT-ORIG": "tuned, pretrained", "FT-FT": "tuned, tuned",
              "FT[1]-FT[2]": "two restarts, both tuned"}  # fmt: skip
+_STATES = {"FT-FT": "tuned", "ORIG-ORIG": "pretrained"}  # of both encoders
 _ALIKE = 0.9
 _CKA = "CKA: 1 if two layers represent the texts alike, up to rotation and scale; 0 if they share nothing"
 _ABOUT = "the first of two models is on the vertical axis; the paper calls pretrained models ORIG and tuned ones FT"
-_LEVEL = 0.05
 _COLUMNS = 3  # panels in a row, if there are many
 
 
 def figures(results: Results) -> list[Figure]:
     """Return matrices of the first encoder and task, grids over all, pairs of encoders, and the contrast of blocks."""
-    known = [row for row in results.rows("matrices") if row["cka"] is not None]
-    own = [row for row in known if row["encoder"] == row["other"]]
-    pairs = [row for row in known if row["encoder"] != row["other"]]
+    defined = [row for row in results.rows("matrices") if row["cka"] is not None]
+    own = [row for row in defined if row["encoder"] == row["other"]]
+    pairs = [row for row in defined if row["encoder"] != row["other"]]
     blocks = results.rows("blocks")
-    aside = note_left_out(blocks)
     grids = _grids(own, blocks) if len({(row["encoder"], row["task"]) for row in own}) > 1 else []
-    counted = [_matrices(own, blocks), *grids, _contrast(blocks)]
+    counted = [_matrices(own), *grids, _contrast(blocks)]
     return [
-        *(replace(figure, notes=(*figure.notes, *aside)) for figure in counted),
+        *(replace(figure, notes=(*figure.notes, *note_left_out(blocks))) for figure in counted),
         *_across(pairs, results.rows("across")),
     ]
 
@@ -44,7 +43,7 @@ def _squares(
                    domain=(min(0.0, lowest), 1.0), columns=columns)  # fmt: skip
 
 
-def _matrices(rows: Sequence[Row], blocks: Sequence[Row]) -> Figure:
+def _matrices(rows: Sequence[Row]) -> Figure:
     (encoder, task), drawn = next(group_rows(rows, "encoder", "task"), ((None, None), []))
     words = [{"compared": _MATRICES.get(row["matrix"], row["matrix"]), **row} for row in drawn]
     return Figure(
@@ -82,34 +81,34 @@ def _values(blocks: Sequence[Row], measure: str) -> list[float]:
 def _grids(rows: Sequence[Row], blocks: Sequence[Row]) -> list[Figure]:
     """Return one matrix for every encoder and task, for each of the three that tuning changes."""
 
-    def word(measure: str, before: str, after: str, otherwise: str) -> str:
+    def title(measure: str, before: str, otherwise: str) -> str:
         values = _values(blocks, measure)
-        return f"{before} {format_range(values, digits=2)} {after}".strip() if values else otherwise
+        return f"{before} {format_range(values, digits=2)}" if values else otherwise
 
     return [
-        _grid(rows, "FT-FT", name="tuned", figure=2, title=word(
-            "block contrast, tuned", "The CKA of tuned layers is higher within two blocks than between them by", "",
+        _grid(rows, "FT-FT", name="tuned", figure=2, title=title(
+            "block contrast, tuned", "The CKA of tuned layers is higher within two blocks than between them by",
             "Similarity of the layers of tuned models")),
-        _grid(rows, "FT-ORIG", name="tuned-and-pretrained", figure=5, title=word(
+        _grid(rows, "FT-ORIG", name="tuned-and-pretrained", figure=5, title=title(
             "tuned top layer, most similar pretrained layer",
-            "The tuned top layer and its most similar pretrained layer have a CKA of", "",
+            "The tuned top layer and its most similar pretrained layer have a CKA of",
             "Similarity of tuned and pretrained layers")),
-        _grid(rows, "FT[1]-FT[2]", name="restarts", figure=6, title=word(
-            "top layers of two restarts", "The top layers of two restarts have a CKA of", "",
+        _grid(rows, "FT[1]-FT[2]", name="restarts", figure=6, title=title(
+            "top layers of two restarts", "The top layers of two restarts have a CKA of",
             "Similarity of the layers of two restarts")),
     ]  # fmt: skip
 
 
 def _grid(rows: Sequence[Row], matrix: str, *, name: str, figure: int, title: str) -> Figure:
     drawn = [{"case": name_case(row, rows, "encoder", "task"), **row} for row in rows if row["matrix"] == matrix]
-    one, other = {"FT-FT": ("tuned layer",) * 2, "FT-ORIG": ("tuned layer", "pretrained layer")}.get(
+    vertical, horizontal = {"FT-FT": ("tuned layer",) * 2, "FT-ORIG": ("tuned layer", "pretrained layer")}.get(
         matrix, ("layer, first start", "layer, second start")
     )
     return Figure(
         name=name,
         title=title,
         alt=f"A matrix of the similarity of layers, {matrix}, for every encoder and task",
-        spec=_squares(drawn, "case", x_title=other, y_title=one, columns=_COLUMNS),
+        spec=_squares(drawn, "case", x_title=horizontal, y_title=vertical, columns=_COLUMNS),
         rows=tuple(drawn),
         paper=f"Phang et al. 2021, figure {figure}",
         notes=(_ABOUT,),
@@ -120,8 +119,12 @@ def _across(rows: Sequence[Row], across: Sequence[Row]) -> list[Figure]:
     """Return a figure for each pair of encoders, with their names on its axes."""
     drawings = []
     for number, ((encoder, other), matrices) in enumerate(group_rows(rows, "encoder", "other"), start=1):
-        names = {"FT-FT": "tuned", "ORIG-ORIG": "pretrained"}
-        drawn = [{"case": _state(row, matrices, names), **row} for row in matrices if row["matrix"] in names]
+        cases = {row["task"]: name_case(row, matrices, "task") for row in matrices}
+        drawn = [
+            {"case": ", ".join(filter(None, (cases[row["task"]], _STATES[row["matrix"]]))), **row}
+            for row in matrices
+            if row["matrix"] in _STATES
+        ]
         compared = [row for row in across if (row["encoder"], row["other"]) == (encoder, other)]
         drawings.append(
             Figure(
@@ -131,14 +134,10 @@ def _across(rows: Sequence[Row], across: Sequence[Row]) -> list[Figure]:
                 spec=_squares(drawn, "case", x_title=f"layer of {other}", y_title=f"layer of {encoder}"),
                 rows=tuple(drawn),
                 paper="Phang et al. 2021, figure 7",
-                notes=(f"shown to match: p < {_LEVEL:g} in a permutation test over shuffled texts, for all seeds",),
+                notes=(f"shown to match: p < {LEVEL:g} in a permutation test over shuffled texts, for all seeds",),
             )
         )
     return drawings
-
-
-def _state(row: Row, rows: Sequence[Row], names: Mapping[str, str]) -> str:
-    return ", ".join(part for part in (name_case(row, rows, "task"), names[row["matrix"]]) if part)
 
 
 def _title_of_across(encoder: str, other: str, compared: Sequence[Row]) -> str:
@@ -146,7 +145,7 @@ def _title_of_across(encoder: str, other: str, compared: Sequence[Row]) -> str:
     orders = [row["order_of_matches"] for row in compared if row["order_of_matches"] is not None]
     if not orders:
         return f"Similarity of the layers of {encoder} and {other}"
-    shown = sum(row["largest_p"] is not None and row["largest_p"] < _LEVEL for row in compared)
+    shown = sum(row["largest_p"] is not None and row["largest_p"] < LEVEL for row in compared)
     tasks = f" on {shown} of {len(compared)} tasks" if len(compared) > 1 else ""
     verb = "match" if shown else "are not shown to match"
     return (

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -23,6 +22,7 @@ from frostline.stats.intervals import differences, paired_p
 from frostline.studies import Ask, Measured, Point, study
 from frostline.studies._comparisons import add_holm
 from frostline.studies._phang import PHANG_RECIPE, PHANG_TASKS
+from frostline.studies._results import judged_result
 from frostline.studies._tables import (
     INFORMATIVE,
     compare_over_rows,
@@ -42,7 +42,7 @@ from frostline.training.dataset import Examples
 from frostline.training.loop import judge
 from frostline.training.model import Tunable
 from frostline.trials.context import Context, TrialKind
-from frostline.trials.results import decode_outputs, result_of
+from frostline.trials.results import decode_outputs
 from frostline.trials.run_trial import tune_for
 
 Span = tuple[int, int]  # the lowest and the highest layer that is left out
@@ -118,8 +118,7 @@ def _skip(context: Context, spec: TrialSpec) -> TrialResult:
     ]
     singles = {str(first): list(decode_outputs(logits, tuned.task.kind)) for (first, last), logits in outputs.items()
                if first == last}  # fmt: skip
-    result, values = result_of(tuned), {"spans": judged, "predictions": singles}
-    return replace(result, predictions={split: result.predictions[split]}, values=values)
+    return judged_result(tuned, {"spans": judged, "predictions": singles})
 
 
 def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
@@ -164,11 +163,11 @@ def _drops(point: Measured, task: Task) -> dict[Span, float]:
 def _span_records(
     task: Task, done: Sequence[Measured], drops: Sequence[Mapping[Span, float]]
 ) -> Iterator[dict[str, Cell]]:
-    left = [{(first, last): metric_in_points(task, metrics) for first, last, metrics in point.result.values["spans"]}
-            for point in done]  # fmt: skip
+    shortened = [{(first, last): metric_in_points(task, metrics)
+                  for first, last, metrics in point.result.values["spans"]} for point in done]  # fmt: skip
     for span in drops[0]:
         yield {"first": span[0], "last": span[1], "metric": task.metrics[0], "seeds": len(done),
-               **quality_columns([quality[span] for quality in left], task),
+               **quality_columns([quality[span] for quality in shortened], task),
                "minus_full": -sum(lost[span] for lost in drops) / len(drops)}  # fmt: skip
 
 
@@ -196,15 +195,14 @@ def _half_records(drops: Sequence[Mapping[Span, float]], depth: int) -> Iterator
     for length in range(1, half + 1):
         lower = [_mean_drop(of_seed, length, 1, half) for of_seed in drops]
         upper = [_mean_drop(of_seed, length, depth - half + 1, depth) for of_seed in drops]
-        seen: dict[str, Cell] = {
+        yield {
             "length": length,
             "seeds": len(drops),
             "lower_drop": sum(lower) / len(lower),
             "upper_drop": sum(upper) / len(upper),
+            **summary_columns(differences(upper, lower), name="upper_minus_lower"),
+            "p": paired_p(upper, lower),
         }
-        yield (
-            seen | summary_columns(differences(upper, lower), name="upper_minus_lower") | {"p": paired_p(upper, lower)}
-        )
 
 
 def _mean_drop(drops: Mapping[Span, float], length: int, bottom: int, top: int) -> float:
@@ -233,8 +231,6 @@ def skip(ask: Ask, *, rate: float = 1e-5) -> Iterator[Point]:
     Options: `rate`, learning rate for encoders of width 768, the paper's by default (narrower encoders get a
     proportionally higher rate; a rate in the recipe takes precedence).
     """
-    for encoder, task in ask.pairs():
-        learning_rate = ask.rate_for(encoder, rate)
-        for seed in range(ask.seeds):
-            yield ask.point(encoder, task, Plan.full(encoder.depth), arm="all spans", seed=seed, kind="skip",
-                            learning_rate=learning_rate)  # fmt: skip
+    for encoder, task, seed in ask.cases():
+        yield ask.point(encoder, task, Plan.full(encoder.depth), arm="all spans", seed=seed, kind="skip",
+                        learning_rate=ask.rate_for(encoder, rate))  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from frostline.charts import Figure, Results, Row, group_rows, name_case
+from frostline.charts import Figure, Results, Row, group_rows, pick_columns
 from frostline.charts.draw import bars, heatmap, lines
 from frostline.charts.words import BANDS, WHISKERS, clip_intervals, format_range, informative_rows, note_left_out
 
@@ -18,15 +18,14 @@ def figures(results: Results) -> list[Figure]:
 
 
 def _triangle(rows: Sequence[Row], layers: Sequence[Row]) -> Figure:
-    known = [row for row in rows if row["minus_full"] is not None]
-    columns = ("encoder", "task", "first", "last", "seeds", "mean", "minus_full")
-    drawn = [{"case": name_case(row, known, "encoder", "task"), **{key: row[key] for key in columns}} for row in known]
+    defined = [row for row in rows if row["minus_full"] is not None]
+    drawn = pick_columns(defined, "encoder", "task", "first", "last", "seeds", "mean", "minus_full", case="case")
     learned = {(row["encoder"], row["task"]) for row in informative_rows(layers)}
     # Symmetric, or a gain of a tenth of a point would be as blue as a loss of thirty is orange.
     widest = max((abs(row["minus_full"]) for row in drawn), default=0.0) or 1.0
     return Figure(
         name="spans",
-        title=_title_of_spans([row for row in known if (row["encoder"], row["task"]) in learned]),
+        title=_title_of_spans([row for row in defined if (row["encoder"], row["task"]) in learned]),
         alt="Triangles of squares by the first and the last layer that is left out, coloured by the difference in "
         "quality between the shortened and the whole model",
         spec=heatmap(drawn, "last", "first", "minus_full", x_title="last layer left out",
@@ -54,8 +53,7 @@ def _title_of_spans(rows: Sequence[Row]) -> str:
 
 
 def _singles(rows: Sequence[Row]) -> Figure:
-    columns = ("encoder", "task", "layer", "seeds", "drop", "low", "high")
-    cases = [{"case": name_case(row, rows, "encoder", "task"), **{key: row[key] for key in columns}} for row in rows]
+    cases = pick_columns(rows, "encoder", "task", "layer", "seeds", "drop", "low", "high", case="case")
     drawn, clipped = clip_intervals(cases, "drop", "low", "high", note=WHISKERS, panel="case", from_zero=True)
     return Figure(
         name="layers",
@@ -83,9 +81,9 @@ def _title_of_layers(rows: Sequence[Row]) -> str:
 
 
 def _by_length(rows: Sequence[Row]) -> Figure:
-    known = [row for row in rows if row["upper_minus_lower"] is not None]
+    defined = [row for row in rows if row["upper_minus_lower"] is not None]
     drawn, clipped = clip_intervals(
-        known, "upper_minus_lower", "low", "high", note=BANDS, panel="encoder", from_zero=True
+        defined, "upper_minus_lower", "low", "high", note=BANDS, panel="encoder", from_zero=True
     )
     levels = [{"level": 0.0, "name": "", "encoder": encoder} for (encoder,), _ in group_rows(drawn, "encoder")]
     return Figure(

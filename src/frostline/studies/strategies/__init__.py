@@ -30,36 +30,36 @@ _UP_TO_MIDDLE = "up to the middle"
 _FEW = (1, 2, 3)  # tuned layers of the paper's short plans
 _PAPER_WIDTH = 1024  # width of the encoder for which the paper chose its learning rates
 _SHORTER = ("glue/mnli", "glue/qqp")  # tasks on which full fine-tuning runs for 10 epochs
+_CASE = ("encoder", "task", "method")  # labels that compared arms share
 _LIKE_TOP = ("down", "middle", "random")  # kinds of arms that use the rate of as many last layers
 
 
 def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
     chosen = [point for point in points if not point.is_candidate]
-    quality = quality_table(
-        ask,
-        chosen,
-        name="quality",
-        title="Quality of each plan",
-        labels=("encoder", "task", "arm", "method"),
-        case=("encoder", "task", "method"),
-        more=lambda group: {
-            "plans": _list_once(point["plan"] for point in group),
-            "learning_rates": _list_once(f"{point.spec.recipe.learning_rate:g}" for point in group),
-            "layers": len(group[0].spec.plan.layers),
-        },
-    )
-    pairs = pairs_table(ask, chosen, _pairs(), case=("encoder", "task", "method"))
-    return [quality, _cost_table(ask, chosen), *pairs]
-
-
-def _pairs() -> list[tuple[str, str]]:
-    """Return the compared arms: the best layer against last and middle layers, and with or without upper layers."""
-    return [
+    # The best layer against last and middle layers, and with or without upper layers.
+    compared = [
         (str(Arm(kind="down", layers=count)), str(other))
         for count in _FEW
         for other in (Arm(kind="top", layers=count), Arm(kind="middle", layers=count),
                       Arm(kind="down", layers=count, is_cut=True))
     ]  # fmt: skip
+    return [
+        quality_table(
+            ask,
+            chosen,
+            name="quality",
+            title="Quality of each plan",
+            labels=("encoder", "task", "arm", "method"),
+            case=_CASE,
+            more=lambda group: {
+                "plans": _list_once(point["plan"] for point in group),
+                "learning_rates": _list_once(f"{point.spec.recipe.learning_rate:g}" for point in group),
+                "layers": len(group[0].spec.plan.layers),
+            },
+        ),
+        _cost_table(ask, chosen),
+        *pairs_table(ask, chosen, compared, case=_CASE),
+    ]
 
 
 def _list_once(values: Iterable[str]) -> str:
@@ -92,11 +92,10 @@ def _cost_table(ask: Ask, points: Sequence[Measured]) -> Table:
             "seconds_per_epoch": sum(epochs) / len(epochs),
             "seconds_per_prediction": sum(point.result.seconds["prediction"] for point in group) / len(group),
         })  # fmt: skip
-    note = (
+    return table_of("costs", "Cost of each plan", records, notes=[
         "latency: operations of a prediction, relative to the whole encoder; epochs start from cached frozen states, "
-        "predictions from a text's tokens"
-    )
-    return table_of("costs", "Cost of each plan", records, notes=[note])
+        "predictions from a text's tokens",
+    ])  # fmt: skip
 
 
 def plans_of_xie(encoder: Encoder, best: int, seed: int) -> Iterator[tuple[Arm, Plan]]:
@@ -142,12 +141,12 @@ def _arms(text: str, depth: int) -> Sequence[str] | None:
     arms += [Arm(kind=kind, layers=count) for kind in ("top", "random") for count in _FEW]
     for kind, counts in (("middle", _FEW), ("down", range(1, depth + 1))):
         arms += [Arm(kind=kind, layers=count, is_cut=cut) for count in counts for cut in (False, True)]
-    known = list(map(str, arms))
+    valid = list(map(str, arms))
     names = [name.strip() for name in text.split("+")]
     for name in names:
-        if name not in known:
+        if name not in valid:
             kinds = "; choose from full, top-K, middle-K, random-K, down-K, up, and up to the middle"
-            raise OptionError(f"study strategies: option arms: unknown {name!r}{did_you_mean(name, known) or kinds}")
+            raise OptionError(f"study strategies: option arms: unknown {name!r}{did_you_mean(name, valid) or kinds}")
     return names
 
 

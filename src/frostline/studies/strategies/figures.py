@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from frostline.charts import Figure, Results, Row, group_rows, name_case
+from frostline.charts import Figure, Results, Row, group_rows, name_case, pick_columns
 from frostline.charts.draw import dots, scatter, side_by_side
 from frostline.charts.theme import BLUE, GREEN, GREY, ORANGE, PINK, RED, SKY, VIOLET, YELLOW
 from frostline.charts.words import WHISKERS, clip_intervals, informative_rows, note_left_out
@@ -25,20 +25,20 @@ _KINDS = {"down": "best layer and below", "up": "above the best layer", "up to t
 
 def figures(results: Results) -> list[Figure]:
     """Return all figures of the study."""
-    known = [row for row in results.rows("quality") if row.get("mean") is not None]
-    rows = [_drawn(row, known) for row in known]
+    defined = [row for row in results.rows("quality") if row.get("mean") is not None]
+    rows = pick_columns([_drawn(row, defined) for row in defined], "panel", "kind", "encoder", "task", "method", "arm",
+                        "plans", "layers", "seeds", "mean", "low", "high", "minus_full", "rows_low", "rows_high",
+                        "non_inferior", "informative")  # fmt: skip
     plans = [row for row in rows if row["kind"] != _KINDS["full"]]
     costs = _with_costs(rows, results.rows("costs"))
     return [_by_layers(rows, plans), _against_full(results, plans), *(_by_cost(costs, *how) for how in _COSTS)]
 
 
 def _drawn(row: Row, rows: Sequence[Row]) -> dict[str, Any]:
-    columns = ("encoder", "task", "method", "arm", "plans", "layers", "seeds", "mean", "low", "high", "minus_full",
-              "rows_low", "rows_high", "non_inferior", "informative")  # fmt: skip
     panel = name_case(row, rows, "encoder", "task")
     if len({other["method"] for other in rows}) > 1:
         panel = f"{panel}, {row['method']}".removeprefix(", ")
-    return {"panel": panel, "kind": _kind(str(row["arm"])), **{key: row.get(key) for key in columns}}
+    return {"panel": panel, "kind": _kind(str(row["arm"])), **row}
 
 
 def _kind(name: str) -> str:
@@ -82,14 +82,18 @@ def _title_of_wins(plans: Sequence[Row]) -> str:
         outcomes += [row["mean"] > other["mean"] for row, other in pairs if row["plans"] != other["plans"]]
     if not outcomes:
         return ""
-    cases = f"{sum(outcomes)} of {len(outcomes)} cases"
-    return f"Tuning down from the best layer has a higher mean than tuning as many last layers in {cases}"
+    return (f"Tuning down from the best layer has a higher mean than tuning as many last layers in {sum(outcomes)} of "
+            f"{len(outcomes)} cases")  # fmt: skip
 
 
 def _against_full(results: Results, plans: Sequence[Row]) -> Figure:
     """Return a line for every plan; in the paper, names are beside the points."""
-    known = [row for row in plans if row["minus_full"] is not None]
-    named = [{"plan": _name(row), **row} for row in known]
+    # Random plans differ between seeds.
+    named = [
+        {"plan": row["arm"] if ";" in str(row["plans"]) else f"{row['arm']} {row['plans']}", **row}
+        for row in plans
+        if row["minus_full"] is not None
+    ]
     drawn = sorted(named, key=lambda row: (row["panel"], row["layers"] or 0, _order(row)))
     counted = informative_rows(drawn)
     kept = sum(row["non_inferior"] is True for row in counted)
@@ -112,10 +116,6 @@ def _against_full(results: Results, plans: Sequence[Row]) -> Figure:
     )  # fmt: skip
 
 
-def _name(row: Row) -> str:
-    return row["arm"] if ";" in str(row["plans"]) else f"{row['arm']} {row['plans']}"
-
-
 def _short_plan(row: Row) -> str:
     """Return the plan in short, or the kind of arm if seeds have different plans."""
     plans = str(row["plans"])
@@ -132,12 +132,14 @@ _COSTS = (
 
 def _with_costs(rows: Sequence[Row], costs: Sequence[Row]) -> list[dict[str, Any]]:
     """Return the rows with the costs of their plans, as means if seeds have different plans, such as random ones."""
-    known = {(row["encoder"], row["task"], row["plan"], row["method"]): row for row in costs}
+    by_plan = {(row["encoder"], row["task"], row["plan"], row["method"]): row for row in costs}
     priced = []
     for row in rows:
         keys = [(row["encoder"], row["task"], plan, row["method"]) for plan in str(row["plans"]).split("; ")]
-        means = {column: mean_of_known([known[key][column] for key in keys if key in known]) for column, *_ in _COSTS}
-        priced += [{**row, **means}] if any(key in known for key in keys) else []
+        means = {
+            column: mean_of_known([by_plan[key][column] for key in keys if key in by_plan]) for column, *_ in _COSTS
+        }
+        priced += [{**row, **means}] if any(key in by_plan for key in keys) else []
     return priced
 
 

@@ -6,7 +6,6 @@ import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -24,6 +23,7 @@ from frostline.studies import Ask, Measured, Point, study
 from frostline.studies._comparisons import add_holm, interval_columns, non_inferior_note
 from frostline.studies._options import check_at_least
 from frostline.studies._phang import PHANG_RECIPE, PHANG_TASKS
+from frostline.studies._results import judged_result
 from frostline.studies._tables import (
     compare_over_rows,
     constant_quality,
@@ -44,20 +44,18 @@ from frostline.training.many_heads import stacked, train_heads
 from frostline.training.model import Tunable, as_tuned, choose_head, set_dropout
 from frostline.training.shared_inputs import SharedInputs
 from frostline.trials.context import Context, TrialKind
-from frostline.trials.results import decode_outputs, result_of
+from frostline.trials.results import decode_outputs
 from frostline.trials.run_trial import tune_for
 
 _ARMS = ("UNTUNED", "TUNED", "TUNEDORIG")
-
-Reading = dict[str, Any]  # metrics and predictions of one arm at one layer
 
 
 def _truncate(context: Context, spec: TrialSpec) -> TrialResult:
     """Tune a model, then read it at every layer: by its own head, and by fresh heads on tuned and pretrained states."""
     tuned = tune_for(context, spec)
     shared = context.shared(spec)
-    how = {"learning_rate": spec.options["head_rate"], "epochs": spec.options["head_epochs"], "steps": None}
-    recipe = replace(tuned.recipe, **how)
+    options = spec.options
+    recipe = replace(tuned.recipe, learning_rate=options["head_rate"], epochs=options["head_epochs"], steps=None)
     split, _ = judged_split(tuned.task)
     outputs = {
         "UNTUNED": [*_own_head(tuned.tunable, shared.examples(tuned.tunable, split)), tuned.outputs[split]],
@@ -65,16 +63,15 @@ def _truncate(context: Context, spec: TrialSpec) -> TrialResult:
         "TUNEDORIG": _fresh_heads(shared, shared.encoder, recipe, context.progress, train_rows=spec.train_rows),
     }
     labels = torch.tensor(tuned.task.splits[split].labels)
-    read = {arm: [_reading(logits, labels, tuned.task) for logits in layers] for arm, layers in outputs.items()}
-    result = result_of(tuned)
-    return replace(result, predictions={split: result.predictions[split]}, values=read)
-
-
-def _reading(outputs: Tensor, labels: Tensor, task: Task) -> Reading:
-    return {
-        "metrics": judge(outputs, labels, task.metrics, task.kind),
-        "predictions": list(decode_outputs(outputs, task.kind)),
+    metrics, kind = tuned.task.metrics, tuned.task.kind
+    readings = {
+        arm: [
+            {"metrics": judge(logits, labels, metrics, kind), "predictions": list(decode_outputs(logits, kind))}
+            for logits in layers
+        ]
+        for arm, layers in outputs.items()
     }
+    return judged_result(tuned, readings)
 
 
 def _own_head(tunable: Tunable, rows: Examples) -> list[Tensor]:
@@ -133,13 +130,13 @@ def _make_heads(encoder: Encoder, task: Task, recipe: Recipe) -> HeadStack:
 
 
 def _rows_at_all_layers(
-    shared: SharedInputs, split: str, some: Ints | None, encoder: Encoder, recipe: Recipe, reads: Reads
+    shared: SharedInputs, split: str, chosen: Ints | None, encoder: Encoder, recipe: Recipe, reads: Reads
 ) -> Examples:
-    """Return the rows of a split, or some of them, with their states at layers 1..L."""
+    """Return the rows of a split, or the chosen ones, with their states at layers 1..L."""
     tokens, offsets = shared.tokens(split)
     labels = torch.tensor(shared.task.splits[split].labels)
     rows = Examples(tokens=tokens, states=None, labels=labels, offsets=offsets)
-    rows = rows if some is None else rows.take(some)
+    rows = rows if chosen is None else rows.take(chosen)
     return replace(rows, states=states_of_layers(encoder, rows.tokens, dtype=recipe.cache_dtype, reads=reads))
 
 
@@ -182,25 +179,23 @@ def _layer_records(task: Task, done: Sequence[Measured], arm: str, *, margin: fl
         values = [metric_in_points(task, reading["metrics"]) for reading in readings]
         record: dict[str, Cell] = {"arm": arm, "layer": layer, "metric": task.metrics[0], "seeds": len(done),
                                    **quality_columns(values, task)}  # fmt: skip
-        if arm == "UNTUNED" and layer == done[0].spec.plan.head:  # the whole model itself: nothing to compare
-            yield record
-            continue
-        gaps = summarise(differences(values, whole))
-        over_rows = compare_over_rows(task, [reading["predictions"] for reading in readings], predictions)
-        yield record | {"minus_full": gaps.mean, **interval_columns(gaps, over_rows, margin=margin),
-                        "p": paired_p(values, whole)}  # fmt: skip
+        if arm != "UNTUNED" or layer < done[0].spec.plan.head:  # the whole model is not compared with itself
+            gaps = summarise(differences(values, whole))
+            over_rows = compare_over_rows(task, [reading["predictions"] for reading in readings], predictions)
+            record |= {"minus_full": gaps.mean, **interval_columns(gaps, over_rows, margin=margin),
+                       "p": paired_p(values, whole)}  # fmt: skip
+        yield record
 
 
 def _summary(task: Task, done: Sequence[Measured], records: Sequence[Mapping[str, Cell]]) -> dict[str, Cell]:
     depth = done[0].spec.plan.head
-    gains = [_tuned_minus_orig(task, point, depth) for point in done]
     return {
         "layers": depth,
         "seeds": len(done),
         "full": summarise([quality_in_points(point, task) for point in done]).mean,
         "can_go_untuned": _can_go(records, "UNTUNED", depth),
         "can_go_tuned": _can_go(records, "TUNED", depth),
-        **summary_columns(gains, name="tuned_minus_orig"),
+        **summary_columns([_tuned_minus_orig(task, point, depth) for point in done], name="tuned_minus_orig"),
         "informative": is_informative(task, done),
     }
 
@@ -250,9 +245,7 @@ def truncate(ask: Ask, *, rate: float = 1e-5, head_rate: float = 1e-3, head_epoc
     check_at_least(1, "truncate", head_epochs=head_epochs)
     if not head_rate > 0:
         raise OptionError(f"study truncate: option head_rate {head_rate:g} must be above 0")
-    for encoder, task in ask.pairs():
-        learning_rate = ask.rate_for(encoder, rate)
-        for seed in range(ask.seeds):
-            yield ask.point(encoder, task, Plan.full(encoder.depth), arm="all layers", seed=seed, kind="truncate",
-                            options={"head_rate": head_rate, "head_epochs": head_epochs},
-                            learning_rate=learning_rate)  # fmt: skip
+    for encoder, task, seed in ask.cases():
+        yield ask.point(encoder, task, Plan.full(encoder.depth), arm="all layers", seed=seed, kind="truncate",
+                        options={"head_rate": head_rate, "head_epochs": head_epochs},
+                        learning_rate=ask.rate_for(encoder, rate))  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from frostline.charts import Figure, Results, Row, name_case
+from frostline.charts import Figure, Results, Row, name_case, pick_columns
 from frostline.charts.draw import bars, lines
 from frostline.charts.theme import BLUE, GREEN, RED, encoder_colours
 from frostline.charts.words import (
@@ -30,13 +30,11 @@ def figures(results: Results) -> list[Figure]:
 
 
 def _layers(rows: Sequence[Row], summary: Sequence[Row]) -> Figure:
-    columns = ("case", "encoder", "task", "arm", "layer", "seeds", "mean", "low", "high", "minus_full")
     cases = [{"case": name_case(row, rows, "encoder", "task"), **row} for row in rows if row["mean"] is not None]
-    readings = [
-        {"read_by": _ARMS[row["arm"]][0], **{key: row[key] for key in columns}}
-        for row in cases
-        if row["layer"] is not None
-    ]
+    readings = pick_columns(
+        [{**row, "read_by": _ARMS[row["arm"]][0]} for row in cases if row["layer"] is not None],
+        "read_by", "case", "encoder", "task", "arm", "layer", "seeds", "mean", "low", "high", "minus_full",
+    )  # fmt: skip
     drawn, clipped = clip_intervals(readings, "mean", "low", "high", note=BANDS, panel="case", limits=POINTS)
     levels = [
         {"case": row["case"], "level": row["mean"], "name": "best constant answer"}
@@ -66,18 +64,17 @@ def _title_of_layers(summary: Sequence[Row]) -> str:
     )
     if own == fresh == "0":
         return f"No layer of {depth} is shown to be dispensable, with the model's own head or a fresh one"
-    return (
-        f"Of {depth} layers, {own} at the top are shown to be dispensable with the own head, {fresh} with a fresh one"
-    )
+    return (f"Of {depth} layers, {own} at the top are shown to be dispensable with the model's own head, {fresh} with "
+            "a fresh one")  # fmt: skip
 
 
 def _gain(summary: Sequence[Row], results: Results) -> Figure:
-    columns = ("encoder", "task", "seeds", "tuned_minus_orig", "low", "high")
-    known = [{key: row[key] for key in columns} for row in summary if row["tuned_minus_orig"] is not None]
+    defined = [row for row in summary if row["tuned_minus_orig"] is not None]
+    picked = pick_columns(defined, "encoder", "task", "seeds", "tuned_minus_orig", "low", "high")
     drawn, clipped = clip_intervals(
-        known, "tuned_minus_orig", "low", "high", note=WHISKERS, panel="no panel", from_zero=True
+        picked, "tuned_minus_orig", "low", "high", note=WHISKERS, panel="no panel", from_zero=True
     )
-    counted = [row for row in informative_rows(summary) if row["tuned_minus_orig"] is not None]
+    counted = informative_rows(defined)
     gaps = [row["tuned_minus_orig"] for row in counted]
     beyond = sum(row["low"] is not None and row["low"] > 0 for row in counted)
     title = "Gain from tuned over pretrained states in the upper half of the layers"
