@@ -79,6 +79,8 @@ def pick_columns(rows: Sequence[Row], *columns: str, case: str | None = None) ->
         columns: columns to keep.
         case: first column, which names the row's encoder and task where they differ; None for no such column.
     """
-    names = [{} if case is None else {case: name_case(row, rows, "encoder", "task")} for row in rows]
     picked = [{column: row.get(column) for column in columns} for row in rows]
-    return [name | values for name, values in zip(names, picked, strict=True)]
+    if case is None:
+        return picked
+    names = {key: name_case(group[0], rows, "encoder", "task") for key, group in group_rows(rows, "encoder", "task")}
+    return [{case: names[row["encoder"], row["task"]], **values} for row, values in zip(rows, picked, strict=True)]

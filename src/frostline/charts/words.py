@@ -12,7 +12,7 @@ POINTS = (-100.0, 100.0)  # the range of shares and correlations in points
 
 _CUT = "; intervals much wider than the range of the values are cut off in the drawing and complete in the tables"
 NO_LAYER_0 = "layer 0, the embeddings, is only in the table"
-LEVEL = 0.05  # of significance
+LEVEL = 0.05  # p-values below it count as shown
 BANDS, WHISKERS = "bands: 95% intervals over seeds", "whiskers: 95% intervals over seeds"
 
 

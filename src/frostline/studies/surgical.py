@@ -33,19 +33,14 @@ _KINDS = {"top": ("most Fisher information", RED), "bottom": ("least Fisher info
 
 
 def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
+    def more(group: Sequence[Measured]) -> Mapping[str, Cell]:
+        layers = "; ".join(dict.fromkeys(point["layers"] for point in group))
+        return {"layers": layers, "tags": ", ".join(ask.task(group[0]["task"]).tags)}
+
     counts = dict.fromkeys(point["k"] for point in points if point["kind"] == "top")
     compared = [("top-1", "bottom-1"), *((f"top-{k}", f"{kind}-{k}") for k in counts for kind in _SIMPLE)]
     return [
-        quality_table(
-            ask,
-            points,
-            name="quality",
-            title="Quality by the tuned layers",
-            more=lambda group: {
-                "layers": "; ".join(dict.fromkeys(point["layers"] for point in group)),
-                "tags": ", ".join(ask.task(group[0]["task"]).tags),
-            },
-        ),
+        quality_table(ask, points, name="quality", title="Quality by the tuned layers", more=more),
         _relative(ask, points),
         *pairs_table(ask, points, compared),
     ]

@@ -22,9 +22,9 @@ def figures(results: Results) -> list[Figure]:
 
 def _relative(defined: Sequence[Row]) -> Figure:
     itself = {"minus_full": 0.0, "rows_low": 0.0, "rows_high": 0.0}  # full tuning against itself
-    compared = [{**row, **itself} if row["frozen"] == 0 else row for row in defined]
-    defined = [row for row in compared if row.get("minus_full") is not None]
-    drawn = pick_columns(defined, "encoder", "task", "frozen", "seeds", "mean", "minus_full", "rows_low",
+    rows = [{**row, **itself} if row["frozen"] == 0 else row for row in defined]
+    compared = [row for row in rows if row.get("minus_full") is not None]
+    drawn = pick_columns(compared, "encoder", "task", "frozen", "seeds", "mean", "minus_full", "rows_low",
                          "rows_high")  # fmt: skip
     return Figure(
         name="relative",

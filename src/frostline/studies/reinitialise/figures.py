@@ -11,7 +11,7 @@ from frostline.charts.theme import GREY, spread_colours
 from frostline.charts.words import BANDS, POINTS, clip_intervals, format_range, informative_rows, note_left_out
 from frostline.tasks.metrics import METRICS
 
-_BLUES = ("#004a75", "#0072b2", "#3d8fc4", "#7fb8dc")
+_BLUES = ("#7fb8dc", "#3d8fc4", "#0072b2", "#004a75")
 _MOST = 0.9  # share of the gain from all pretrained layers
 _PROBE = "probe"
 _ENDS = {"full": "all pretrained", "all new": "all new"}  # the two ends that other arms lie between
@@ -84,8 +84,8 @@ def _variant(options: Mapping[str, Any]) -> str:
 
 def _shades(rows: Sequence[Row]) -> dict[str, str]:
     """Return the colours of curves: darker with more training rows."""
-    sizes = sorted({row["rows"] for row in rows}, reverse=True)
-    return spread_colours([f"{size} rows" for size in sizes], _BLUES)
+    sizes = sorted({row["rows"] for row in rows})
+    return spread_colours([f"{size} rows" for size in sizes], _BLUES if len(sizes) > 1 else _BLUES[-1:])
 
 
 def _title_of_kept(rows: Sequence[Row]) -> str:
