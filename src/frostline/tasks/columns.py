@@ -49,7 +49,7 @@ class Columns:
     pair: str | None
     label: str
     choices: tuple[str, ...]
-    guessed: tuple[tuple[str, str], ...]  # role and column
+    guessed: tuple[tuple[str, str], ...] = ()  # role and column
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from frostline.errors import DataError, OptionError, did_you_mean
-from frostline.tasks.assemble import UnsplitTask, assemble
+from frostline.tasks.assemble import assemble
 from frostline.tasks.columns import Columns, check_column, choose_columns
 from frostline.tasks.labels import LabelColumn, parse_choice_labels, parse_known_labels, parse_labels
+from frostline.tasks.metrics import choose_metrics
 from frostline.tasks.preset import Preset, find_preset, near_preset, unknown_preset
 from frostline.tasks.raw_table import RawTable, is_missing, listed, show
 from frostline.tasks.readers.arrow import read_dataset, read_frame
@@ -90,11 +91,12 @@ def load_task(
                 if split in tables:
                     raise OptionError(f"`{split}`: {_name_of(data)} already has a {split} split; give one of them")
                 tables[split] = _read_table(source, split)
-        parts = _parse_tables(name, tables, columns, kind=kind, notes=notes, may_be_one=not splits)
+        task = _parse_tables(name, tables, columns, kind=kind, notes=notes, may_be_one=not splits)
     else:
         own = {"text": text, "text_pair": text_pair, "label": label, "choices": choices, "kind": kind}
-        parts = _read_preset(preset, {**own, "validation": validation, "test": test}, data_dir, revision)
-    return assemble(parts, protocol=protocol, seed=seed, metric=metric, carves=splits)
+        task = _read_preset(preset, {**own, "validation": validation, "test": test}, data_dir, revision)
+    sizes = preset.sizes if preset else None
+    return assemble(task, protocol=protocol, seed=seed, metric=metric, carves=splits, sizes=sizes)
 
 
 def _find_preset(data: Source) -> Preset | None:
@@ -106,7 +108,7 @@ def _find_preset(data: Source) -> Preset | None:
 
 def _read_preset(
     preset: Preset, given: Mapping[str, object], data_dir: str | Path | DatasetDict | None, revision: str | None
-) -> UnsplitTask:
+) -> Task:
     useless = [f"`{name}`" for name, value in given.items() if value is not None]
     if useless:
         raise OptionError(
@@ -192,7 +194,7 @@ def _parse_tables(
     kind: Kind | None,
     notes: Sequence[str],
     may_be_one: bool,
-) -> UnsplitTask:
+) -> Task:
     train = tables["train"]
     if kind == "multiple choice" and not columns.choices:
         raise OptionError(f"{train.name}: multiple choice needs the columns with the choices (`choices`)")
@@ -213,13 +215,16 @@ def _parse_tables(
         else:
             labels = parse_known_labels(table, columns.label, train_labels)
         splits[role] = Split(texts=texts, pairs=pairs, choices=choices, labels=labels, rows=tuple(table.rows))
-    return UnsplitTask(
+    task_kind: Kind = train_labels.kind if train_labels else "multiple choice"
+    names = train_labels.names if train_labels else _choice_names(splits)
+    return Task(
         name=name,
-        kind=train_labels.kind if train_labels else "multiple choice",
-        label_names=train_labels.names if train_labels else _choice_names(splits),
+        kind=task_kind,
+        label_names=names,
         train=splits["train"],
         validation=splits.get("validation"),
         test=splits.get("test"),
+        metrics=choose_metrics(task_kind, splits["train"], n_classes=len(names)),
         source=train.name,
         notes=(*columns.notes, *(train_labels.notes if train_labels else ()), *notes),
         guessed_columns=columns.guessed,

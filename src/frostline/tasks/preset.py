@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 
 from frostline.errors import OptionError, did_you_mean
 from frostline.registry import Registry
-from frostline.tasks.assemble import UnsplitTask
 from frostline.tasks.raw_table import show
-from frostline.tasks.task import Kind
+from frostline.tasks.task import Kind, Task
 
 if TYPE_CHECKING:
     from datasets import DatasetDict
@@ -34,6 +33,7 @@ class Preset:
         aliases: further names, besides those that differ only in case and punctuation.
         tags: linguistic features and kinds of distribution shift that Lodha et al. 2023 name for the task.
         takes_data_dir: whether the rows can come from a folder of the user's.
+        sizes: numbers of rows of (test, validation) to carve; None to carve shares of the rows.
     """
 
     name: str
@@ -44,8 +44,9 @@ class Preset:
     aliases: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     takes_data_dir: bool = True
+    sizes: tuple[int, int] | None = None
 
-    def read(self, data_dir: str | Path | DatasetDict | None, revision: str | None) -> UnsplitTask:
+    def read(self, data_dir: str | Path | DatasetDict | None, revision: str | None) -> Task:
         """Return the official rows, from a folder (or dataset) if one is given."""
         raise NotImplementedError
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +100,7 @@ def _choose_columns(
 ) -> Columns:
     """Return the columns as for a task; a made-up column replaces the label, which may be missing."""
     check_columns(table, text=text, text_pair=pair, choices=choices)
-    labelled = replace(table, columns={**table.columns, _STAND_IN: [0] * len(table)})
+    labelled = table.with_columns({_STAND_IN: [0] * len(table)})
     try:
         return choose_columns(labelled, text=text, text_pair=pair, label=_STAND_IN, choices=choices)
     except DataError:
