@@ -13,16 +13,16 @@ from contextlib import contextmanager, suppress
 from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self, TypeVar
 
 from frostline.errors import RecordError, UserError
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
+FORMAT_VERSION: Final[Literal[1]] = 1  # of every file that Frostline writes
+Number = int | float  # kept as it is written: 1 and 1.0 have different hashes
 T = TypeVar("T")
-
-Number = int | float  # kept as it is written: 1 and 1.0 differ for whoever hashes a record
 
 
 class Record:

@@ -8,8 +8,7 @@ from math import isfinite
 from typing import Any, Literal
 
 from frostline.errors import OptionError
-from frostline.records._json import Record
-from frostline.records._version import FORMAT_VERSION
+from frostline.records._json import FORMAT_VERSION, Record
 from frostline.records.display import Displayed
 from frostline.records.encoder_and_task import MeasuredEncoder, MeasuredTask
 
@@ -95,14 +94,9 @@ class LayerScore(Record):
         for values in (self.values, self.low or (), self.high or ()):
             if any(value is not None and not isfinite(value) for value in values):
                 raise ValueError(f"layer score {self.name!r}: not finite; undefined values are None")
-        object.__setattr__(self, "best", self._best())
-
-    def _best(self) -> int | None:
-        defined = [(value, layer) for layer, value in enumerate(self.values) if layer and value is not None]
-        if not defined:
-            return None
         sign = 1 if self.better == "low" else -1
-        return min(defined, key=lambda pair: (sign * pair[0], pair[1]))[1]
+        defined = [(sign * value, layer) for layer, value in enumerate(self.values) if layer and value is not None]
+        object.__setattr__(self, "best", min(defined)[1] if defined else None)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from frostline.records._json import Record
-from frostline.records._version import FORMAT_VERSION
+from frostline.records._json import FORMAT_VERSION, Record
 from frostline.records.cost import Cost
 from frostline.records.display import Displayed
 from frostline.records.encoder_and_task import MeasuredEncoder, MeasuredTask

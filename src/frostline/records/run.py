@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from frostline.records._json import Number, Record
-from frostline.records._version import FORMAT_VERSION
+from frostline.records._json import FORMAT_VERSION, Number, Record
 from frostline.records.budget import Budget
 from frostline.records.cost import Cost
 from frostline.records.difference import Difference

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from frostline.records._json import Number, Record
-from frostline.records._version import FORMAT_VERSION
+from frostline.records._json import FORMAT_VERSION, Number, Record
 from frostline.records.encoder_and_task import BaseEncoder, TaskKind, TunedEncoder, TunedTask
 from frostline.records.plan import Plan
 from frostline.records.recipe import Recipe

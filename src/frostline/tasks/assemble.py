@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from itertools import combinations
 from typing import Literal
 
 from frostline.errors import DataError, OptionError
@@ -130,15 +131,10 @@ def _note_repeated_rows(task: Task) -> list[str]:
 
 
 def _note_shared_rows(task: Task) -> list[str]:
-    pairs = [
-        ("validation", task.validation, "train", task.train),
-        ("test", task.test, "train", task.train),
-        ("test", task.test, "validation", task.validation),
-    ]
     notes = []
-    for name, split, other_name, other in pairs:
-        twins = count_twins(split, other) if split is not None and other is not None else 0
-        if twins and split is not None:
+    for (other_name, other), (name, split) in combinations(task.splits.items(), 2):
+        twins = count_twins(split, other)
+        if twins:
             also = "also occurs" if twins == 1 else "also occur"
             rows = f"{twins:,} of {counted(len(split), name + ' row')}"
             notes.append(f"{rows} {also} in {other_name}; given splits are not changed")

@@ -8,8 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 from frostline.errors import DataError, OptionError, did_you_mean
+from frostline.records.table import group_by
 from frostline.tasks.raw_table import RawTable, listed, show
 
 _TEXT_NAMES = (
@@ -90,12 +92,9 @@ def choose_columns(
 
 def guesses_in_words(guessed: Sequence[tuple[str, str]]) -> str:
     """Return a sentence with each role and the columns that were guessed for it."""
-    roles: dict[str, list[str]] = {}
-    for role, column in guessed:
-        roles.setdefault(role, []).append(show(column))
-    return (
-        f"columns guessed from their names: {', '.join(f'{role} = {listed(names)}' for role, names in roles.items())}"
-    )
+    roles = group_by(guessed, key=itemgetter(0))
+    guesses = [f"{role} = {listed([show(column) for _, column in pairs])}" for role, pairs in roles.items()]
+    return f"columns guessed from their names: {', '.join(guesses)}"
 
 
 def check_columns(
@@ -150,12 +149,12 @@ def _guess_choices(table: RawTable, by_key: dict[str, str]) -> tuple[str, ...]:
     for name in _CHOICE_LISTS:
         if name in by_key and isinstance(table.columns[by_key[name]][0], list | tuple):
             return (by_key[name],)
-    by_stem: dict[str, list[str]] = {}
-    for key in sorted(by_key, key=lambda k: (len(k), k)):
-        match = _CHOICE_COLUMN.fullmatch(key)
-        if match:
-            by_stem.setdefault(match[1], []).append(by_key[key])
-    return next((tuple(columns) for columns in by_stem.values() if len(columns) >= 2), ())
+    ordered = sorted(by_key, key=lambda key: (len(key), key))
+    matches = [match for match in map(_CHOICE_COLUMN.fullmatch, ordered) if match]
+    for group in group_by(matches, key=itemgetter(1)).values():
+        if len(group) > 1:
+            return tuple(by_key[match[0]] for match in group)
+    return ()
 
 
 def _use_last_column(

@@ -15,7 +15,7 @@ from frostline.tasks.labels import LabelColumn, parse_choice_labels, parse_known
 from frostline.tasks.metrics import choose_metrics
 from frostline.tasks.preset import Preset, find_preset, near_preset, unknown_preset
 from frostline.tasks.raw_table import RawTable, is_missing, listed, show
-from frostline.tasks.readers.arrow import read_dataset, read_frame
+from frostline.tasks.readers.arrow import read_in_memory
 from frostline.tasks.readers.files import format_of, has_known_suffix, missing_file, read_file
 from frostline.tasks.readers.hub import is_saved_dataset, load_hub, load_saved
 from frostline.tasks.task import KINDS, Kind, Labels, Protocol, Split, Task
@@ -82,7 +82,8 @@ def load_task(
     preset = _find_preset(data)
     if preset is None:
         if data_dir is not None:
-            raise OptionError(f"`data_dir` needs a preset; {_name_of(data)} is not one{_near_preset(data)}")
+            hint = near_preset(data) if isinstance(data, str) else ""
+            raise OptionError(f"`data_dir` needs a preset; {_name_of(data)} is not one{hint}")
         tables, name = _read_tables(data, revision)
         columns = choose_columns(tables["train"], text=text, text_pair=text_pair, label=label, choices=choices)
         notes = _drop_unlabelled(tables, columns)
@@ -131,7 +132,7 @@ def _read_tables(data: Source, revision: str | None) -> tuple[dict[str, RawTable
             raise missing_file(Path(data))
         if match is None or data.lower().startswith(_BENCHMARK_PREFIXES):
             raise unknown_preset(data)
-        hint = "check the name and the network" + _near_preset(data)
+        hint = "check the name and the network" + near_preset(data)
         return _read_dict(data, load_hub(match[1], config=match[2], revision=revision, hint=hint)), data
     if revision is not None:
         raise OptionError(f"`revision` needs a hub dataset; {_name_of(data)} is not one")
@@ -155,12 +156,11 @@ def _read_table(source: Any, role: str) -> RawTable:
 
 
 def _read_in_memory(name: str, source: Any) -> RawTable:
-    kind = type(source).__name__
-    if kind == "DataFrame":
-        return read_frame(name, source)
-    if kind == "Dataset":
-        return read_dataset(name, source)
-    raise OptionError(f"{name}: cannot read a task from a {kind}; give a file, a DataFrame or a Dataset")
+    table = read_in_memory(name, source)
+    if table is None:
+        kind = type(source).__name__
+        raise OptionError(f"{name}: cannot read a task from a {kind}; give a file, a DataFrame or a Dataset")
+    return table
 
 
 def _read_dict(name: str, splits: Mapping[str, Any]) -> dict[str, RawTable]:
@@ -245,7 +245,3 @@ def _exists(data: str) -> bool:
 
 def _name_of(data: object) -> str:
     return show(str(data)) if isinstance(data, str | Path) else type(data).__name__
-
-
-def _near_preset(data: object) -> str:
-    return near_preset(data) if isinstance(data, str) else ""

@@ -56,7 +56,7 @@ PRESETS: Registry[Preset] = Registry("preset", package="frostline.tasks.presets"
 
 def find_preset(name: str) -> Preset | None:
     """Return the preset with this name or alias, whatever its case, - _ . and spaces; None if there is none."""
-    return next((preset for known, preset in _names().items() if _key(known) == _key(name)), None)
+    return next((preset for known, preset in _names().items() if name_key(known) == name_key(name)), None)
 
 
 def near_preset(name: str) -> str:
@@ -78,5 +78,6 @@ def _names() -> dict[str, Preset]:
     return {preset.name: preset for preset in presets} | {name: preset for preset in presets for name in preset.aliases}
 
 
-def _key(name: str) -> str:
+def name_key(name: str) -> str:
+    """Return the name without case, - _ . and spaces: names with the same key are the same."""
     return re.sub(r"[-_.\s]", "", name.lower())

@@ -10,7 +10,7 @@ from frostline.errors import DataError
 from frostline.tasks import Split
 from frostline.tasks.columns import Columns, check_columns, choose_columns, list_columns
 from frostline.tasks.raw_table import RawTable, show
-from frostline.tasks.readers.arrow import read_dataset, read_frame
+from frostline.tasks.readers.arrow import read_in_memory
 from frostline.tasks.readers.files import has_known_suffix, read_file
 from frostline.tasks.texts import parse_rows
 
@@ -89,10 +89,7 @@ def _read_table(data: Any) -> RawTable | None:
                 f"{show(str(data))}: no such file; give one with a column of texts (or, from Python, a list of texts)"
             )
         return read_file(data)
-    kind = type(data).__name__
-    if kind == "DataFrame":
-        return read_frame(kind, data)
-    return read_dataset(kind, data) if kind == "Dataset" else None
+    return read_in_memory(type(data).__name__, data)
 
 
 def _choose_columns(

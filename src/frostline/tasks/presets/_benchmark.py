@@ -6,7 +6,6 @@ Tables that differ by more than names (nested rows, files without a header) are 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING
 from frostline.errors import DataError, OptionError
 from frostline.tasks.columns import Columns
 from frostline.tasks.labels import LabelColumn, parse_choice_labels, parse_known_labels
-from frostline.tasks.preset import PRESETS, Preset
+from frostline.tasks.preset import PRESETS, Preset, name_key
 from frostline.tasks.raw_table import RawTable, counted, listed, show
 from frostline.tasks.readers.arrow import read_dataset
 from frostline.tasks.readers.delimited import read_csv, read_plain_tsv
@@ -124,8 +123,8 @@ def _find_folder(task: Benchmark, folder: Path) -> Path:
     if not folder.is_dir():
         problem = "is a file, not a folder" if folder.exists() else "no such folder"
         raise DataError(f"{folder}: {problem}; `data_dir` takes the folder with the files of {task.name}")
-    keys = {_key(name) for name in task.folders}
-    inside = sorted(entry for entry in folder.iterdir() if entry.is_dir() and _key(entry.name) in keys)
+    keys = {name_key(name) for name in task.folders}
+    inside = sorted(entry for entry in folder.iterdir() if entry.is_dir() and name_key(entry.name) in keys)
     if inside:
         return inside[0]
     if is_saved_dataset(folder) or any(_find_files(folder, stems) for stems in (task.train_files, task.dev_files)):
@@ -243,7 +242,3 @@ def _official_name(task: Benchmark, cell: object) -> object:
     if isinstance(cell, int) and 0 <= cell < len(task.label_names):
         return task.label_names[cell]
     return None if isinstance(cell, int) and cell == -1 else cell
-
-
-def _key(name: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", name.lower())
