@@ -44,29 +44,18 @@ class Record:
 
     @classmethod
     def from_json(cls, data: object) -> Self:
-        """Return the record that `to_json` wrote; a `RecordError` says what is wrong with anything else."""
-        values = plain(data)
-        # What is no older version of the record either is read as it is, which says what is wrong with it.
-        with suppress(KeyError, TypeError, ValueError, AttributeError):
-            values = cls.upgraded(dict(values))
-        return read(cls, json.dumps(values))
+        """Return the record that `to_json` wrote; a `RecordError` explains what is wrong with anything else."""
+        return read(cls, json.dumps(plain(data)))
 
     @classmethod
     def from_text(cls, text: str) -> Self:
-        """Return the record of a JSON text."""
-        has_older_versions = "upgraded" in vars(cls)
-        return cls.from_json(parse(text)) if has_older_versions else read(cls, text)
+        """Return the record in a JSON text."""
+        return read(cls, text)
 
     @classmethod
     def from_file(cls, path: Path) -> Self:
         """Return the record in a JSON file; the message of an error begins with the file."""
-        with _in_file(path):
-            return cls.from_text(path.read_text(encoding="utf-8"))
-
-    @classmethod
-    def upgraded(cls, data: dict[str, Any]) -> dict[str, Any]:
-        """Return the JSON of an older version as this version writes it."""
-        return data
+        return read_file(cls, path)
 
 
 def plain(value: Any) -> Any:
@@ -78,23 +67,22 @@ def plain(value: Any) -> Any:
     return [plain(inner) for inner in value] if isinstance(value, tuple | list) else value
 
 
-def parse(text: str) -> Any:
-    """Return the values of a JSON text; a `RecordError` where it is none."""
-    try:
-        return json.loads(text)
-    except ValueError as error:
-        raise RecordError(f"is not JSON ({error})") from None
-
-
 def read(kind: type[T], text: str) -> T:
-    """Return the value of a JSON text: a record, or any type that is made of records.
+    """Return the value in a JSON text: a record, or any type that is made of records.
+
+    A record with older versions has a class method `upgraded`, from their JSON values to those of this version.
 
     Args:
-        kind: a record, or such as `tuple[Table, ...]`.
+        kind: a record, or a type such as `tuple[Table, ...]`.
         text: JSON.
     """
     from pydantic import ValidationError
 
+    upgraded = getattr(kind, "upgraded", None)
+    if upgraded is not None:
+        # Anything that is not an older version either is read as it is, and the error explains what is wrong with it.
+        with suppress(KeyError, TypeError, ValueError, AttributeError):
+            text = json.dumps(upgraded(json.loads(text)))
     try:
         value: T = adapter(kind).validate_json(text)  # type: ignore[arg-type]  # types can be hashed
         return value
