@@ -30,7 +30,7 @@ class Record:
 
     __pydantic_config__: ClassVar[Mapping[str, Any]] = {"strict": True, "extra": "forbid", "allow_inf_nan": False}
 
-    left_out_at_default: ClassVar[Sequence[str]] = ()  # fields that most records have no use for
+    left_out_at_default: ClassVar[Sequence[str]] = ()  # fields that are written only if they were set
 
     def to_json(self) -> dict[str, Any]:
         """Return the record as plain JSON values."""
@@ -88,40 +88,40 @@ def read(kind: type[T], text: str) -> T:
         return value
     except ValidationError as error:
         raise RecordError(_first_problem(error, text)) from None
-    except UserError as error:  # what a record itself refuses
+    except UserError as error:  # raised by the record itself
         raise RecordError(str(error)) from None
 
 
 def read_file(kind: type[T], path: Path) -> T:
-    """Return the value of a JSON file, as `read` returns that of a text; the message of an error begins with the file.
+    """Return the value in a JSON file, as `read` does; the message of an error begins with the file.
 
     Args:
-        kind: a record, or such as `tuple[Table, ...]`.
-        path: of the file.
+        kind: a record, or a type such as `tuple[Table, ...]`.
+        path: path of the file.
     """
     with _in_file(path):
         return read(kind, path.read_text(encoding="utf-8"))
 
 
 def read_lines(kind: type[T], path: Path) -> list[T]:
-    """Return the values of a file with a JSON text in every line.
+    """Return the values in a file with a JSON text in every line.
 
     Args:
-        kind: of a line.
-        path: of the file.
+        kind: type of a line's value.
+        path: path of the file.
     """
-    found = []
+    values = []
     with _in_file(path):
         for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
             if line:
                 with _in_file(f"line {number}"):
-                    found.append(read(kind, line))
-    return found
+                    values.append(read(kind, line))
+    return values
 
 
 @contextmanager
 def _in_file(path: Path | str) -> Iterator[None]:
-    """Name the file, or a part of it, in what is wrong with it."""
+    """Begin the message of an error with the file, or with a part of it."""
     try:
         yield
     except UnicodeDecodeError as error:
@@ -132,14 +132,14 @@ def _in_file(path: Path | str) -> Iterator[None]:
 
 @cache
 def adapter(kind: Any) -> TypeAdapter[Any]:
-    """Return what pydantic knows of a type."""
+    """Return pydantic's adapter of a type."""
     from pydantic import TypeAdapter
 
     return TypeAdapter(kind)
 
 
 def _first_problem(error: Any, text: str) -> str:
-    """Return what is wrong with the first field that is, in a line that begins with its path."""
+    """Return the first problem in one line that begins with the path of the field."""
     first = error.errors(include_url=False)[0]
     if first["type"] == "json_invalid":
         return f"is not JSON ({first['ctx']['error']})"
