@@ -100,6 +100,23 @@ RATINGS = Package(
 )
 
 
+# Words in pip's output, in lower case: why it failed and what to do about it.
+_UNREACHABLE = ("the package index cannot be reached", "connect once or set pip's index")
+_FAILURES = {
+    "no space left on device": (
+        "there is no space left on the disk",
+        "make room, or move the cache with FROSTLINE_HOME and TMPDIR",
+    ),
+    "do not match the hashes": (
+        "the package index offers a file whose sha256 is not the pinned one",
+        "use another index",
+    ),
+    "retrying (": _UNREACHABLE,
+    "connection": _UNREACHABLE,
+    "no matching distribution": ("pip's package index does not have it", "set pip's index to one that does"),
+}
+
+
 def encoder_folder() -> Path:
     """Return the folder with the embedded encoder: configuration, safetensors weights and tokenizer."""
     return files_of(ENCODER)
@@ -277,14 +294,9 @@ def _megabytes_in(folder: Path) -> float:
 
 def _explain_failure(output: str) -> tuple[str, str]:
     """Return why pip failed, and what to do about it, from pip's output."""
-    if "No space left on device" in output:
-        return "there is no space left on the disk", "make room, or move the cache with FROSTLINE_HOME and TMPDIR"
-    if "DO NOT MATCH THE HASHES" in output:
-        return "the package index offers a file whose sha256 is not the pinned one", "use another index"
-    if "Retrying (" in output or "connection" in output.lower():
-        return "the package index cannot be reached", "connect once or set pip's index"
-    if "No matching distribution" in output:
-        return "pip's package index does not have it", "set pip's index to one that does"
+    for words, explanation in _FAILURES.items():
+        if words in output.lower():
+            return explanation
     lines = output.split("\n")
     errors = [line for line in lines if line.startswith("ERROR: ")] or [line for line in lines if line.strip()]
     last = errors[-1].strip().removeprefix("ERROR: ").rstrip(".") if errors else "no message"

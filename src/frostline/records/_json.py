@@ -35,11 +35,10 @@ class Record:
     def to_json(self) -> dict[str, Any]:
         """Return the record as plain JSON values."""
         assert is_dataclass(self)  # noqa: S101 (every record is one)
-        values = {field.name: (getattr(self, field.name), field) for field in fields(self)}
         return {
-            name: plain(value)
-            for name, (value, field) in values.items()
-            if name not in self.left_out_at_default or value != _default(field)
+            field.name: plain(getattr(self, field.name))
+            for field in fields(self)
+            if field.name not in self.left_out_at_default or getattr(self, field.name) != default_of(field)
         }
 
     @classmethod
@@ -161,5 +160,6 @@ def _first_problem(error: Any, text: str) -> str:
     return f"{path}: {problem}" if path else problem
 
 
-def _default(field: Field[Any]) -> Any:
+def default_of(field: Field[Any]) -> Any:
+    """Return the default value of a record's field."""
     return field.default if field.default_factory is MISSING else field.default_factory()

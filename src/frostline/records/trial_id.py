@@ -9,10 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import MISSING, fields
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from frostline.records._json import plain
+from frostline.records._json import default_of, plain
 
 if TYPE_CHECKING:
     from frostline.records.plan import Plan
@@ -35,7 +35,18 @@ _PLAIN_TUNING = {"kind": "tune", "surgery": {}, "options": {}}  # left out toget
 
 def trial_id(spec: TrialSpec) -> str:
     """Return a hash of everything that the trial's result depends on."""
-    return hashlib.sha256(json.dumps(_canonical_trial(spec), sort_keys=True).encode()).hexdigest()[:16]
+    more = {name: plain(getattr(spec, name)) for name in _PLAIN_TUNING}
+    more |= _later(spec, TRIAL_FIELDS, LATER_TRIAL_FIELDS)
+    form = [
+        spec.encoder.revision,
+        spec.task.fingerprint,
+        ",".join(spec.task.metrics),
+        canonical_plan(spec.plan),
+        canonical_recipe(spec.recipe),
+        spec.train_rows,
+        *([] if more == _PLAIN_TUNING else [more]),
+    ]
+    return hashlib.sha256(json.dumps(form, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def canonical_plan(plan: Plan) -> dict[str, Any]:
@@ -50,28 +61,13 @@ def canonical_recipe(recipe: Recipe) -> dict[str, Any]:
     return {**form, **_later(recipe, RECIPE_FIELDS, LATER_RECIPE_FIELDS)}
 
 
-def _canonical_trial(spec: TrialSpec) -> list[Any]:
-    more = {name: plain(getattr(spec, name)) for name in _PLAIN_TUNING}
-    more |= _later(spec, TRIAL_FIELDS, LATER_TRIAL_FIELDS)
-    return [
-        spec.encoder.revision,
-        spec.task.fingerprint,
-        ",".join(spec.task.metrics),
-        canonical_plan(spec.plan),
-        canonical_recipe(spec.recipe),
-        spec.train_rows,
-        *([] if more == _PLAIN_TUNING else [more]),
-    ]
-
-
 def _later(record: Any, first: Collection[str], left_out_at: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields that came after the first version, unless they have the value at which they are left out."""
     later = {}
     for field in fields(record):
         if field.name in first:
             continue
-        default = field.default if field.default_factory is MISSING else field.default_factory()
         value = getattr(record, field.name)
-        if value != left_out_at.get(field.name, default):
+        if value != left_out_at.get(field.name, default_of(field)):
             later[field.name] = plain(value)
     return later

@@ -82,7 +82,11 @@ def _carve(
 
     if test is None or validation is None:
         _refuse_single_examples(task)
-        notes += _note_repeated_rows(task)
+        repeated, conflicts = count_duplicates(train)
+        if repeated:
+            clash = f"; {counted(conflicts, 'text')} with more than one label" if conflicts else ""
+            rows = counted(repeated, "row")
+            notes.append(f"{rows} of train repeat an earlier one{clash}; copies stay together in one split")
     if test is None:
         train, test = carve("test", test_size, TEST_SHARE, task.source)
         validation = test if protocol == "paper" else validation
@@ -120,14 +124,6 @@ def _refuse_single_examples(task: Task) -> None:
             f"{task.source}:{row}: the only example of class {show(name)}; carving a split needs two or more per "
             f"class: add examples, merge the class, or (except in studies) give `validation` and `test`{hint}"
         )
-
-
-def _note_repeated_rows(task: Task) -> list[str]:
-    repeated, conflicts = count_duplicates(task.train)
-    if not repeated:
-        return []
-    clash = f"; {counted(conflicts, 'text')} with more than one label" if conflicts else ""
-    return [f"{counted(repeated, 'row')} of train repeat an earlier one{clash}; copies stay together in one split"]
 
 
 def _note_shared_rows(task: Task) -> list[str]:

@@ -107,11 +107,10 @@ def check_columns(
 ) -> tuple[str, ...]:
     """Return the names in `choices`; refuse columns that the table does not have."""
     names = tuple(name.strip() for name in choices.split(",")) if isinstance(choices, str) else tuple(choices or ())
-    flags = {"`text`": [text], "`text_pair`": [text_pair], "`label`": [label], "`choices`": names}
-    for flag, columns in flags.items():
-        for column in columns:
-            if column is not None:
-                check_column(table, column, flag)
+    flags = [("`text`", text), ("`text_pair`", text_pair), ("`label`", label)]
+    for flag, column in [*flags, *(("`choices`", name) for name in names)]:
+        if column is not None:
+            check_column(table, column, flag)
     return names
 
 

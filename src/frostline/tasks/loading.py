@@ -13,7 +13,7 @@ from frostline.tasks.assemble import assemble
 from frostline.tasks.columns import Columns, check_column, choose_columns
 from frostline.tasks.labels import LabelColumn, parse_choice_labels, parse_known_labels, parse_labels
 from frostline.tasks.metrics import choose_metrics
-from frostline.tasks.preset import Preset, find_preset, near_preset, unknown_preset
+from frostline.tasks.preset import DataDir, Preset, find_preset, near_preset, unknown_preset
 from frostline.tasks.raw_table import RawTable, is_missing, listed, show
 from frostline.tasks.readers.arrow import read_in_memory
 from frostline.tasks.readers.files import format_of, has_known_suffix, missing_file, read_file
@@ -43,7 +43,7 @@ def load_task(
     text_pair: str | None = None,
     label: str | None = None,
     choices: str | Sequence[str] | None = None,
-    data_dir: str | Path | DatasetDict | None = None,
+    data_dir: DataDir = None,
     validation: Source | None = None,
     test: Source | None = None,
     metric: str | None = None,
@@ -107,10 +107,8 @@ def _find_preset(data: Source) -> Preset | None:
     return find_preset(data)
 
 
-def _read_preset(
-    preset: Preset, given: Mapping[str, object], data_dir: str | Path | DatasetDict | None, revision: str | None
-) -> Task:
-    useless = [f"`{name}`" for name, value in given.items() if value is not None]
+def _read_preset(preset: Preset, options: Mapping[str, object], data_dir: DataDir, revision: str | None) -> Task:
+    useless = [f"`{name}`" for name, value in options.items() if value is not None]
     if useless:
         raise OptionError(
             f"{', '.join(useless)}: not with the preset {preset.name}, which has its own columns and splits"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from frostline.errors import OptionError, did_you_mean
 from frostline.registry import Registry
@@ -18,6 +18,8 @@ from frostline.tasks.task import Kind, Task
 
 if TYPE_CHECKING:
     from datasets import DatasetDict
+
+DataDir: TypeAlias = "str | Path | DatasetDict | None"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +48,7 @@ class Preset:
     takes_data_dir: bool = True
     sizes: tuple[int, int] | None = None
 
-    def read(self, data_dir: str | Path | DatasetDict | None, revision: str | None) -> Task:
+    def read(self, data_dir: DataDir, revision: str | None) -> Task:
         """Return the official rows, from a folder (or dataset) if one is given."""
         raise NotImplementedError
 

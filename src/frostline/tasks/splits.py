@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_right
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import repeat
+from operator import itemgetter
 
 from frostline.errors import OptionError
 from frostline.records.table import group_by
@@ -88,10 +89,9 @@ def count_twins(split: Split, other: Split) -> int:
 
 def count_duplicates(split: Split) -> tuple[int, int]:
     """Return (rows that repeat an earlier one, texts whose copies have different labels)."""
-    labels: dict[Content, set[float]] = defaultdict(set)
-    for content, label in zip(row_contents(split), split.labels, strict=True):
-        labels[content].add(label)
-    return len(split) - len(labels), sum(len(different) > 1 for different in labels.values())
+    labelled = group_by(zip(row_contents(split), split.labels, strict=True), key=itemgetter(0))
+    conflicts = sum(len(set(copies)) > 1 for copies in labelled.values())
+    return len(split) - len(labelled), conflicts
 
 
 def _units(split: Split) -> list[list[int]]:

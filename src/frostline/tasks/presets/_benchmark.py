@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from frostline.errors import DataError, OptionError
 from frostline.tasks.columns import Columns
 from frostline.tasks.labels import LabelColumn, parse_choice_labels, parse_known_labels
-from frostline.tasks.preset import PRESETS, Preset, name_key
+from frostline.tasks.preset import PRESETS, DataDir, Preset, name_key
 from frostline.tasks.raw_table import RawTable, counted, listed, show
 from frostline.tasks.readers.arrow import read_dataset
 from frostline.tasks.readers.delimited import read_csv, read_plain_tsv
@@ -22,9 +22,6 @@ from frostline.tasks.readers.files import SUFFIXES, format_of, read_file, read_t
 from frostline.tasks.readers.hub import is_saved_dataset, load_hub, load_saved
 from frostline.tasks.task import Labels, Split, Task
 from frostline.tasks.texts import Texts, parse_rows, parse_texts
-
-if TYPE_CHECKING:
-    from datasets import DatasetDict
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +62,7 @@ class Benchmark(Preset):
     drops_short_rows: bool = False
     dev_alone: bool = False
 
-    def read(self, data_dir: str | Path | DatasetDict | None, revision: str | None) -> Task:
+    def read(self, data_dir: DataDir, revision: str | None) -> Task:
         """Return the official rows, from a folder (or dataset) if one is given, else from the hub."""
         if data_dir is None:
             name, config = self.hub
@@ -101,12 +98,13 @@ class Benchmark(Preset):
         )
 
 
-def register(benchmark: Benchmark) -> Preset:
-    """Add a benchmark to `PRESETS` and return it."""
-    return PRESETS.add(benchmark.name, benchmark)
+def register(*benchmarks: Benchmark) -> None:
+    """Add benchmarks to `PRESETS`."""
+    for benchmark in benchmarks:
+        PRESETS.add(benchmark.name, benchmark)
 
 
-def _read_dict(task: Benchmark, splits: DatasetDict) -> tuple[RawTable | None, RawTable | None]:
+def _read_dict(task: Benchmark, splits: Mapping[str, Any]) -> tuple[RawTable | None, RawTable | None]:
     tables = []
     for stems in (task.train_files, task.dev_files):
         stem = next((stem for stem in stems if stem in splits), None)

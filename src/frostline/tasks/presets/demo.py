@@ -7,15 +7,10 @@ The other three sources are ready-made domain shifts from the default one.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING
 
-from frostline.tasks.preset import PRESETS, Preset
+from frostline.tasks.preset import PRESETS, DataDir, Preset
 from frostline.tasks.raw_table import counted
 from frostline.tasks.task import Split, Task
-
-if TYPE_CHECKING:
-    from datasets import DatasetDict
 
 SOURCES = {
     "movies": "snippets of film reviews",
@@ -32,7 +27,7 @@ class RatedSentences(Preset):
 
     source: str
 
-    def read(self, data_dir: str | Path | DatasetDict | None, revision: str | None) -> Task:
+    def read(self, data_dir: DataDir, revision: str | None) -> Task:
         """Return the sentences of the source, in the order of its file."""
         from frostline.files.demo_assets import ratings
 

@@ -17,10 +17,7 @@ register(
         metrics=("matthews", "accuracy"),
         aliases=("cola",),
         tags=("syntactic understanding", "environmental shift"),
-    )
-)
-
-register(
+    ),
     Benchmark(
         name="glue/sst2",
         summary="is the phrase from a film review positive?",
@@ -31,10 +28,7 @@ register(
         label_names=("negative", "positive"),
         aliases=("sst2",),
         tags=("semantic understanding", "commonsense and world knowledge", "environmental shift"),
-    )
-)
-
-register(
+    ),
     Benchmark(
         name="glue/mrpc",
         summary="do two news sentences say the same?",
@@ -51,10 +45,7 @@ register(
         metrics=("f1", "accuracy"),
         aliases=("mrpc",),
         tags=("discourse understanding", "domain shift"),
-    )
-)
-
-register(
+    ),
     Benchmark(
         name="glue/stsb",
         summary="how alike in meaning are two sentences, 0 to 5?",
@@ -68,10 +59,7 @@ register(
         metrics=("spearman", "pearson"),
         aliases=("stsb",),
         tags=("temporal drift",),
-    )
-)
-
-register(
+    ),
     Benchmark(
         name="glue/qqp",
         summary="do two questions ask the same?",
@@ -89,10 +77,7 @@ register(
         aliases=("qqp",),
         tags=("semantic understanding",),
         drops_short_rows=True,
-    )
-)
-
-register(
+    ),
     Benchmark(
         name="glue/mnli",
         summary="does the premise entail the hypothesis? (matched dev set)",
@@ -112,10 +97,7 @@ register(
         dev_files=("dev_matched", "validation_matched"),
         drops_label="-",
         dev_alone=True,
-    )
-)
-
-register(
+    ),
     Benchmark(
         name="glue/qnli",
         summary="does the sentence answer the question?",
@@ -127,10 +109,7 @@ register(
         label_names=("entailment", "not_entailment"),
         aliases=("qnli",),
         tags=("semantic understanding", "commonsense and world knowledge", "environmental shift"),
-    )
-)
-
-register(
+    ),
     Benchmark(
         name="glue/rte",
         summary="does the first text entail the second?",
@@ -146,10 +125,7 @@ register(
         label_names=("entailment", "not_entailment"),
         aliases=("rte",),
         tags=("textual entailment", "temporal drift"),
-    )
-)
-
-register(
+    ),
     Benchmark(
         name="glue/wnli",
         summary="does the sentence with its pronoun filled in follow?",
@@ -162,5 +138,5 @@ register(
         label_names=("not_entailment", "entailment"),
         aliases=("wnli",),
         tags=("discourse understanding",),
-    )
+    ),
 )

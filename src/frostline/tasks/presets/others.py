@@ -27,10 +27,7 @@ register(
         label_names=("negative", "positive"),
         aliases=("yelp", "yelp_review_polarity"),
         dev_files=("test",),
-    )
-)
-
-register(
+    ),
     Benchmark(
         name="hellaswag",
         summary="which of four endings continues the scene?",
@@ -44,10 +41,7 @@ register(
         kind="multiple choice",
         train_files=("train", "hellaswag_train"),
         dev_files=("validation", "val", "dev", "hellaswag_val"),
-    )
-)
-
-register(
+    ),
     Benchmark(
         name="cosmosqa",
         summary="which of four answers follows from the story?",
@@ -70,5 +64,5 @@ register(
         kind="multiple choice",
         aliases=("cosmos", "cosmos_qa"),
         dev_files=("validation", "valid", "val", "dev"),
-    )
+    ),
 )

@@ -116,10 +116,7 @@ register(
         label_names=("False", "True"),
         aliases=("boolq",),
         tags=("logical reasoning and comprehension",),
-    )
-)
-
-register(
+    ),
     Benchmark(
         name="super_glue/cb",
         summary="is the speaker committed to the clause? (three classes, 250 training rows)",
@@ -132,10 +129,7 @@ register(
         metrics=("accuracy", "macro_f1"),
         aliases=("cb", "commitmentbank"),
         tags=("understanding propositions",),
-    )
-)
-
-register(
+    ),
     Benchmark(
         name="super_glue/copa",
         summary="which of two alternatives is the cause or the effect?",
@@ -156,10 +150,7 @@ register(
         kind="multiple choice",
         aliases=("copa",),
         tags=("commonsense and world knowledge",),
-    )
-)
-
-register(
+    ),
     Benchmark(
         name="super_glue/multirc",
         summary="is the answer to a question about the paragraph right?",
@@ -180,10 +171,7 @@ register(
         metrics=("f1a", "accuracy"),
         aliases=("multirc",),
         tags=("discourse understanding",),
-    )
-)
-
-register(
+    ),
     Benchmark(
         name="super_glue/wic",
         summary="is a word used in the same sense in two sentences?",
@@ -200,10 +188,7 @@ register(
         pair="sentence2",
         label_names=("False", "True"),
         aliases=("wic",),
-    )
-)
-
-register(
+    ),
     Benchmark(
         name="super_glue/wsc",
         summary="does the marked pronoun refer to the noun?",
@@ -224,10 +209,7 @@ register(
         label_names=("False", "True"),
         aliases=("wsc", "wsc.fixed", "super_glue/wsc.fixed"),
         tags=("discourse understanding",),
-    )
-)
-
-register(
+    ),
     Benchmark(
         name="super_glue/rte",
         summary="does the first text entail the second?",
@@ -242,5 +224,5 @@ register(
         pair="hypothesis",
         label_names=("entailment", "not_entailment"),
         tags=("textual entailment", "temporal drift"),
-    )
+    ),
 )

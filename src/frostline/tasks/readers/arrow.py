@@ -72,9 +72,6 @@ class _Columns(Mapping[str, Sequence[object]]):
             self._cells[column] = _cells(self._arrow.column(column))
         return self._cells[column]
 
-    def __contains__(self, column: object) -> bool:
-        return column in self._arrow.column_names
-
     def __iter__(self) -> Iterator[str]:
         return iter(self._arrow.column_names)
 
