@@ -78,8 +78,9 @@ class Registry(Generic[T]):
 
     def __getitem__(self, name: str) -> T:
         if name not in self:
-            names = ", ".join(self._entries)
-            raise OptionError(f"unknown {self.kind} {name!r}{did_you_mean(name, self._entries)}; known: {names}")
+            raise OptionError(
+                f"unknown {self.kind} {name!r}{did_you_mean(name, self._entries)}; known: {', '.join(self._entries)}"
+            )
         return self._entries[name]
 
     def __contains__(self, name: object) -> bool:

@@ -131,8 +131,9 @@ def ratings(source: str = "movies") -> list[tuple[str, float, str]]:
         source: movies (10,605 rows), tweets (4,200), products (3,708) or newspaper (5,190).
     """
     if source not in RATINGS.members:
-        known = ", ".join(RATINGS.members)
-        raise OptionError(f"unknown source {source!r}{did_you_mean(source, RATINGS.members)}; known: {known}")
+        raise OptionError(
+            f"unknown source {source!r}{did_you_mean(source, RATINGS.members)}; known: {', '.join(RATINGS.members)}"
+        )
     body = (files_of(RATINGS) / source).read_bytes().decode("utf-8")
     rows = (line.split("\t") for line in body.split("\r\n"))
     return [(identifier, float(rating), text) for identifier, rating, text in rows]
@@ -177,11 +178,9 @@ def _folder_of(package: Package) -> Path:
 
 
 def _is_intact(path: Path, sha256: str) -> bool:
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest() == sha256
-    except OSError:
-        return False
+    with suppress(OSError), path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest() == sha256
+    return False
 
 
 def _read(archive: bytes, within: tuple[str, ...]) -> bytes:

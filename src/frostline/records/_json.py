@@ -155,8 +155,8 @@ def _first_problem(error: Any, text: str) -> str:
     }.get(first["type"])
     if problem is None:
         wanted = str(first["msg"]).replace("Input should be", "must be")
-        given = json.dumps(value, ensure_ascii=False)
-        problem = f"{wanted}, not {given if len(given) <= 40 else f'{given[:37]}...'}"
+        shown = json.dumps(value, ensure_ascii=False)
+        problem = f"{wanted}, not {shown if len(shown) <= 40 else f'{shown[:37]}...'}"
     return f"{path}: {problem}" if path else problem
 
 

@@ -63,7 +63,7 @@ class TaskMetric:
 
     @property
     def gain(self) -> float:
-        """Times the value: points, the more the better."""
+        """The factor from a value to points of which more are better."""
         return self.signed(self.points)
 
     def signed(self, value: float) -> float:
@@ -92,7 +92,6 @@ class TaskMetric:
 
 METRICS: Registry[TaskMetric] = Registry("task metric")
 
-_CHOOSING: tuple[Kind, ...] = ("classification", "multiple choice")
 _Function = Callable[["Numbers", "Numbers"], float]
 
 
@@ -124,7 +123,7 @@ def task_metric(
     return register
 
 
-@task_metric(kinds=_CHOOSING)
+@task_metric(kinds=("classification", "multiple choice"))
 def accuracy(labels: Numbers, predictions: Numbers) -> float:
     """The share of rows with the right prediction."""
     return float((labels == predictions).mean())

@@ -76,8 +76,8 @@ def unknown_preset(name: str) -> OptionError:
 
 def _names() -> dict[str, Preset]:
     """Return every preset by its name and by its aliases, the names first."""
-    presets = [preset for _, preset in PRESETS.items()]
-    return {preset.name: preset for preset in presets} | {name: preset for preset in presets for name in preset.aliases}
+    presets = dict(PRESETS.items())
+    return presets | {alias: preset for preset in presets.values() for alias in preset.aliases}
 
 
 def name_key(name: str) -> str:
