@@ -29,7 +29,6 @@ from frostline.records.table import Table
 from frostline.scoring.scores import LAYER_SCORES
 from frostline.studies import STUDIES
 from frostline.tasks import PRESETS, Task, load_task
-from frostline.tasks.assemble import UnsplitTask
 from frostline.tasks.metrics import METRICS
 from frostline.training.result import Tuned
 from frostline.trials.store import Store
@@ -49,7 +48,7 @@ def reworded(value: Any) -> Any:
 def texts_of(kind: type) -> list[str]:
     """The fields of a record that are there for people."""
     names = {field.name for field in dataclasses.fields(kind)}
-    return [name for name in (*TEXTS, *(["source"] if kind in (UnsplitTask, Task) else [])) if name in names]
+    return [name for name in (*TEXTS, *(["source"] if kind is Task else [])) if name in names]
 
 
 def records() -> list[type]:

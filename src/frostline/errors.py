@@ -16,9 +16,9 @@
 
 Anything else that escapes is a bug and keeps its traceback (exit code 1).
 
-Messages name parameters as Python has them, in backticks, with a value where there is one: "`max_latency=2`: must be
+Messages name parameters as Python has them, in backticks, with the value if there is one: "`max_latency=2`: must be
 ...", "pass `overwrite=True`", "a larger `margin`". A name alone in backticks is always a parameter. The command line
-prints the flags in their place (`frostline.cli._shared.flags`). The same holds for notes and for what is logged.
+prints the flags instead (`frostline.cli._shared.flags`). The same holds for notes and for what is logged.
 """
 
 from __future__ import annotations

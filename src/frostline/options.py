@@ -28,17 +28,17 @@ def read_options(owner: str, defaults: Mapping[str, Any], given: Mapping[str, An
     return {**defaults, **{name: _read_value(owner, name, defaults[name], value) for name, value in given.items()}}
 
 
-def _read_value(owner: str, name: str, default: Any, given: Any) -> Any:
-    value, kind = given, type(default)
-    if isinstance(given, str) and kind is bool:
-        value = _WORDS.get(given.lower(), given)
-    elif (isinstance(given, str) and kind in (int, float)) or (type(given) is int and kind is float):
+def _read_value(owner: str, name: str, default: Any, raw: Any) -> Any:
+    value, kind = raw, type(default)
+    if isinstance(raw, str) and kind is bool:
+        value = _WORDS.get(raw.lower(), raw)
+    elif (isinstance(raw, str) and kind in (int, float)) or (type(raw) is int and kind is float):
         with suppress(ValueError):
-            value = kind(given)
+            value = kind(raw)
     if type(value) is not kind:
-        raise OptionError(f"{owner}: {name} {given!r} must be {_KINDS[kind]}")
+        raise OptionError(f"{owner}: {name} {raw!r} must be {_KINDS[kind]}")
     if kind is float and not isfinite(value):
-        raise OptionError(f"{owner}: {name} {given!r} must be finite")
+        raise OptionError(f"{owner}: {name} {raw!r} must be finite")
     return value
 
 

@@ -60,11 +60,10 @@ class Registry(Generic[T]):
             entry_points: the group of entry points of other distributions; loaded after the package, on first look-up.
         """
         self.kind = kind
-        self._package = package
+        self._package = package  # None once it is imported
         self._group = entry_points
         self._entries: dict[str, T] = {}
-        self._has_own = package is None
-        self._is_loaded = package is None and entry_points is None
+        self._is_loaded = False
 
     def add(self, name: str, entry: T) -> T:
         """Register an entry under the name and return it."""
@@ -79,8 +78,9 @@ class Registry(Generic[T]):
 
     def __getitem__(self, name: str) -> T:
         if name not in self:
-            names = ", ".join(self._entries)
-            raise OptionError(f"unknown {self.kind} {name!r}{did_you_mean(name, self._entries)}; known: {names}")
+            raise OptionError(
+                f"unknown {self.kind} {name!r}{did_you_mean(name, self._entries)}; known: {', '.join(self._entries)}"
+            )
         return self._entries[name]
 
     def __contains__(self, name: object) -> bool:
@@ -113,13 +113,12 @@ class Registry(Generic[T]):
         return self._entries
 
     def _load_own(self) -> None:
-        if self._has_own or self._package is None:
+        package, self._package = self._package, None
+        if package is None:
             return
-        self._has_own = True
-        package = importlib.import_module(self._package)
-        for module in pkgutil.iter_modules(package.__path__):
+        for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
             if not module.name.startswith("_"):
-                importlib.import_module(f"{self._package}.{module.name}")
+                importlib.import_module(f"{package}.{module.name}")
 
     def _plug_in(self, point: EntryPoint) -> None:
         """Import the entries of another distribution; if that fails, log one line and keep the other entries."""

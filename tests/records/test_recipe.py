@@ -19,7 +19,7 @@ def test_a_recipe_survives_json():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"learning_rate": 0}, "nothing would be learnt"),
+        ({"learning_rate": 0}, "nothing would be learned"),
         ({"learning_rate": -1e-5}, "recipe learning rate -1e-05: must be a number, 0 or more"),
         ({"learning_rate": float("nan")}, "must be a number"),
         ({"learning_rate": float("inf")}, "must be finite"),

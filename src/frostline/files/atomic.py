@@ -44,7 +44,7 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def read_json(path: Path, default: Any = _REQUIRED) -> Any:
-    """Return the content of a JSON file, or the default where the file is missing or damaged.
+    """Return the content of a JSON file, or the default if the file is missing or damaged.
 
     Without a default, a missing file is an OSError and a damaged one a ValueError.
     """

@@ -100,6 +100,23 @@ RATINGS = Package(
 )
 
 
+# Words in pip's output, in lower case: why it failed and what to do about it.
+_UNREACHABLE = ("the package index cannot be reached", "connect once or set pip's index")
+_FAILURES = {
+    "no space left on device": (
+        "there is no space left on the disk",
+        "make room, or move the cache with FROSTLINE_HOME and TMPDIR",
+    ),
+    "do not match the hashes": (
+        "the package index offers a file whose sha256 is not the pinned one",
+        "use another index",
+    ),
+    "retrying (": _UNREACHABLE,
+    "connection": _UNREACHABLE,
+    "no matching distribution": ("pip's package index does not have it", "set pip's index to one that does"),
+}
+
+
 def encoder_folder() -> Path:
     """Return the folder with the embedded encoder: configuration, safetensors weights and tokenizer."""
     return files_of(ENCODER)
@@ -114,8 +131,9 @@ def ratings(source: str = "movies") -> list[tuple[str, float, str]]:
         source: movies (10,605 rows), tweets (4,200), products (3,708) or newspaper (5,190).
     """
     if source not in RATINGS.members:
-        known = ", ".join(RATINGS.members)
-        raise OptionError(f"unknown source {source!r}{did_you_mean(source, RATINGS.members)}; known: {known}")
+        raise OptionError(
+            f"unknown source {source!r}{did_you_mean(source, RATINGS.members)}; known: {', '.join(RATINGS.members)}"
+        )
     body = (files_of(RATINGS) / source).read_bytes().decode("utf-8")
     rows = (line.split("\t") for line in body.split("\r\n"))
     return [(identifier, float(rating), text) for identifier, rating, text in rows]
@@ -160,11 +178,9 @@ def _folder_of(package: Package) -> Path:
 
 
 def _is_intact(path: Path, sha256: str) -> bool:
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest() == sha256
-    except OSError:
-        return False
+    with suppress(OSError), path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest() == sha256
+    return False
 
 
 def _read(archive: bytes, within: tuple[str, ...]) -> bytes:
@@ -277,14 +293,9 @@ def _megabytes_in(folder: Path) -> float:
 
 def _explain_failure(output: str) -> tuple[str, str]:
     """Return why pip failed, and what to do about it, from pip's output."""
-    if "No space left on device" in output:
-        return "there is no space left on the disk", "make room, or move the cache with FROSTLINE_HOME and TMPDIR"
-    if "DO NOT MATCH THE HASHES" in output:
-        return "the package index offers a file whose sha256 is not the pinned one", "use another index"
-    if "Retrying (" in output or "connection" in output.lower():
-        return "the package index cannot be reached", "connect once or set pip's index"
-    if "No matching distribution" in output:
-        return "pip's package index does not have it", "set pip's index to one that does"
+    for words, explanation in _FAILURES.items():
+        if words in output.lower():
+            return explanation
     lines = output.split("\n")
     errors = [line for line in lines if line.startswith("ERROR: ")] or [line for line in lines if line.strip()]
     last = errors[-1].strip().removeprefix("ERROR: ").rstrip(".") if errors else "no message"

@@ -42,23 +42,25 @@ def check_output(folder: Path, *, overwrite: bool, resume: bool, is_run: bool = 
         is_run: whether it is for `frostline run`, which continues without `resume`.
     """
     check_new(folder)
-    if (folder / RUN).is_file() and not (is_run or overwrite):
-        raise OptionError(
-            f"{folder}: contains an interrupted `frostline run`; run it again to continue it, or pass `overwrite=True`"
-        )
-    if resume and overwrite:
-        raise OptionError(f"{folder}: `resume` continues what is there and `overwrite` starts over; give one of them")
-    if (folder / CHECKPOINTS).is_dir() and not (overwrite or resume):
-        raise OptionError(
-            f"{folder}: contains an interrupted run; pass `resume=True` to continue it, or `overwrite=True`"
-        )
-    is_finished = (folder / "frostline.json").is_file()
-    if resume and is_finished and not (folder / CHECKPOINTS).is_dir():
-        raise OptionError(f"{folder}: contains a finished result and nothing to continue; pass `overwrite=True`")
-    if is_finished and not (overwrite or resume):
-        raise OptionError(
-            f"{folder}: contains an earlier result; pass `overwrite=True` to replace it, or give another folder"
-        )
+    is_finished, is_interrupted = (folder / "frostline.json").is_file(), (folder / CHECKPOINTS).is_dir()
+    refusals = {
+        "contains an interrupted `frostline run`; run it again to continue it, or pass `overwrite=True`": (
+            (folder / RUN).is_file() and not (is_run or overwrite)
+        ),
+        "`resume` continues what is there and `overwrite` starts over; give one of them": resume and overwrite,
+        "contains an interrupted run; pass `resume=True` to continue it, or `overwrite=True`": (
+            is_interrupted and not (overwrite or resume)
+        ),
+        "contains a finished result and nothing to continue; pass `overwrite=True`": (
+            resume and is_finished and not is_interrupted
+        ),
+        "contains an earlier result; pass `overwrite=True` to replace it, or give another folder": (
+            is_finished and not (overwrite or resume)
+        ),
+    }
+    for message, applies in refusals.items():
+        if applies:
+            raise OptionError(f"{folder}: {message}")
 
 
 def write(folder: Path, info: FolderInfo, files: Mapping[str, Any]) -> None:
@@ -79,7 +81,7 @@ def check_file(path: Path, parameter: str, suffixes: Sequence[str]) -> None:
 
     Args:
         path: the file.
-        flag: the flag with which it was given.
+        parameter: name of the parameter with which it was given.
         suffixes: allowed suffixes.
     """
     if path.suffix not in suffixes:

@@ -27,12 +27,12 @@ def versions() -> dict[str, str]:
 def folder_info(
     kind: FolderKind, *, seed: int | None = None, seeds: int | None = None, threads: int | None = None
 ) -> FolderInfo:
-    """Return what a folder that is written now says of itself.
+    """Return the description of a folder that is written now.
 
     Args:
-        kind: of folder.
-        seed: that its content was made with.
-        seeds: how many a study has.
+        kind: kind of folder.
+        seed: random seed of its content.
+        seeds: number of a study's seeds.
         threads: CPU threads of a study's trials; everything else was computed with those of this process.
     """
     import torch

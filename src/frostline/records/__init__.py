@@ -1,13 +1,20 @@
 """Frozen records that pass between the steps: written to JSON and read back, without tensors."""
 
-from frostline.records._version import FORMAT_VERSION as FORMAT_VERSION
-from frostline.records.encoder_and_task import BaseEncoder as BaseEncoder
-from frostline.records.encoder_and_task import EncoderRef as EncoderRef
-from frostline.records.encoder_and_task import Origin as Origin
-from frostline.records.encoder_and_task import TaskRef as TaskRef
-from frostline.records.layer_scores import LayerScore as LayerScore
-from frostline.records.layer_scores import LayerScores as LayerScores
-from frostline.records.plan import Plan as Plan
-from frostline.records.recipe import Recipe as Recipe
-from frostline.records.trial import TrialResult as TrialResult
-from frostline.records.trial import TrialSpec as TrialSpec
+from frostline.records.encoder_and_task import BaseEncoder, EncoderRef, Origin, TaskRef
+from frostline.records.layer_scores import LayerScore, LayerScores
+from frostline.records.plan import Plan
+from frostline.records.recipe import Recipe
+from frostline.records.trial import TrialResult, TrialSpec
+
+__all__ = [
+    "BaseEncoder",
+    "EncoderRef",
+    "LayerScore",
+    "LayerScores",
+    "Origin",
+    "Plan",
+    "Recipe",
+    "TaskRef",
+    "TrialResult",
+    "TrialSpec",
+]

@@ -13,16 +13,16 @@ from contextlib import contextmanager, suppress
 from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self, TypeVar
 
 from frostline.errors import RecordError, UserError
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
+FORMAT_VERSION: Final[Literal[1]] = 1  # of every file that Frostline writes
+Number = int | float  # kept as it is written: 1 and 1.0 have different hashes
 T = TypeVar("T")
-
-Number = int | float  # kept as it is written: 1 and 1.0 differ for whoever hashes a record
 
 
 class Record:
@@ -30,43 +30,31 @@ class Record:
 
     __pydantic_config__: ClassVar[Mapping[str, Any]] = {"strict": True, "extra": "forbid", "allow_inf_nan": False}
 
-    left_out_at_default: ClassVar[Sequence[str]] = ()  # fields that most records have no use for
+    left_out_at_default: ClassVar[Sequence[str]] = ()  # fields that are written only if they were set
 
     def to_json(self) -> dict[str, Any]:
         """Return the record as plain JSON values."""
         assert is_dataclass(self)  # noqa: S101 (every record is one)
-        values = {field.name: (getattr(self, field.name), field) for field in fields(self)}
         return {
-            name: plain(value)
-            for name, (value, field) in values.items()
-            if name not in self.left_out_at_default or value != _default(field)
+            field.name: plain(getattr(self, field.name))
+            for field in fields(self)
+            if field.name not in self.left_out_at_default or getattr(self, field.name) != default_of(field)
         }
 
     @classmethod
     def from_json(cls, data: object) -> Self:
-        """Return the record that `to_json` wrote; a `RecordError` says what is wrong with anything else."""
-        values = plain(data)
-        # What is no older version of the record either is read as it is, which says what is wrong with it.
-        with suppress(KeyError, TypeError, ValueError, AttributeError):
-            values = cls.upgraded(dict(values))
-        return read(cls, json.dumps(values))
+        """Return the record that `to_json` wrote; a `RecordError` explains what is wrong with anything else."""
+        return read(cls, json.dumps(plain(data)))
 
     @classmethod
     def from_text(cls, text: str) -> Self:
-        """Return the record of a JSON text."""
-        has_older_versions = "upgraded" in vars(cls)
-        return cls.from_json(parse(text)) if has_older_versions else read(cls, text)
+        """Return the record in a JSON text."""
+        return read(cls, text)
 
     @classmethod
     def from_file(cls, path: Path) -> Self:
         """Return the record in a JSON file; the message of an error begins with the file."""
-        with _in_file(path):
-            return cls.from_text(path.read_text(encoding="utf-8"))
-
-    @classmethod
-    def upgraded(cls, data: dict[str, Any]) -> dict[str, Any]:
-        """Return the JSON of an older version as this version writes it."""
-        return data
+        return read_file(cls, path)
 
 
 def plain(value: Any) -> Any:
@@ -78,62 +66,61 @@ def plain(value: Any) -> Any:
     return [plain(inner) for inner in value] if isinstance(value, tuple | list) else value
 
 
-def parse(text: str) -> Any:
-    """Return the values of a JSON text; a `RecordError` where it is none."""
-    try:
-        return json.loads(text)
-    except ValueError as error:
-        raise RecordError(f"is not JSON ({error})") from None
-
-
 def read(kind: type[T], text: str) -> T:
-    """Return the value of a JSON text: a record, or any type that is made of records.
+    """Return the value in a JSON text: a record, or any type that is made of records.
+
+    A record with older versions has a class method `upgraded`, from their JSON values to those of this version.
 
     Args:
-        kind: a record, or such as `tuple[Table, ...]`.
+        kind: a record, or a type such as `tuple[Table, ...]`.
         text: JSON.
     """
     from pydantic import ValidationError
 
+    upgraded = getattr(kind, "upgraded", None)
+    if upgraded is not None:
+        # Anything that is not an older version either is read as it is, and the error explains what is wrong with it.
+        with suppress(KeyError, TypeError, ValueError, AttributeError):
+            text = json.dumps(upgraded(json.loads(text)))
     try:
         value: T = adapter(kind).validate_json(text)  # type: ignore[arg-type]  # types can be hashed
         return value
     except ValidationError as error:
         raise RecordError(_first_problem(error, text)) from None
-    except UserError as error:  # what a record itself refuses
+    except UserError as error:  # raised by the record itself
         raise RecordError(str(error)) from None
 
 
 def read_file(kind: type[T], path: Path) -> T:
-    """Return the value of a JSON file, as `read` returns that of a text; the message of an error begins with the file.
+    """Return the value in a JSON file, as `read` does; the message of an error begins with the file.
 
     Args:
-        kind: a record, or such as `tuple[Table, ...]`.
-        path: of the file.
+        kind: a record, or a type such as `tuple[Table, ...]`.
+        path: path of the file.
     """
     with _in_file(path):
         return read(kind, path.read_text(encoding="utf-8"))
 
 
 def read_lines(kind: type[T], path: Path) -> list[T]:
-    """Return the values of a file with a JSON text in every line.
+    """Return the values in a file with a JSON text in every line.
 
     Args:
-        kind: of a line.
-        path: of the file.
+        kind: type of a line's value.
+        path: path of the file.
     """
-    found = []
+    values = []
     with _in_file(path):
         for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
             if line:
                 with _in_file(f"line {number}"):
-                    found.append(read(kind, line))
-    return found
+                    values.append(read(kind, line))
+    return values
 
 
 @contextmanager
 def _in_file(path: Path | str) -> Iterator[None]:
-    """Name the file, or a part of it, in what is wrong with it."""
+    """Begin the message of an error with the file, or with a part of it."""
     try:
         yield
     except UnicodeDecodeError as error:
@@ -144,14 +131,14 @@ def _in_file(path: Path | str) -> Iterator[None]:
 
 @cache
 def adapter(kind: Any) -> TypeAdapter[Any]:
-    """Return what pydantic knows of a type."""
+    """Return pydantic's adapter of a type."""
     from pydantic import TypeAdapter
 
     return TypeAdapter(kind)
 
 
 def _first_problem(error: Any, text: str) -> str:
-    """Return what is wrong with the first field that is, in a line that begins with its path."""
+    """Return the first problem in one line that begins with the path of the field."""
     first = error.errors(include_url=False)[0]
     if first["type"] == "json_invalid":
         return f"is not JSON ({first['ctx']['error']})"
@@ -168,10 +155,11 @@ def _first_problem(error: Any, text: str) -> str:
     }.get(first["type"])
     if problem is None:
         wanted = str(first["msg"]).replace("Input should be", "must be")
-        given = json.dumps(value, ensure_ascii=False)
-        problem = f"{wanted}, not {given if len(given) <= 40 else f'{given[:37]}...'}"
+        shown = json.dumps(value, ensure_ascii=False)
+        problem = f"{wanted}, not {shown if len(shown) <= 40 else f'{shown[:37]}...'}"
     return f"{path}: {problem}" if path else problem
 
 
-def _default(field: Field[Any]) -> Any:
+def default_of(field: Field[Any]) -> Any:
+    """Return the default value of a record's field."""
     return field.default if field.default_factory is MISSING else field.default_factory()

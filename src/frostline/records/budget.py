@@ -1,4 +1,4 @@
-"""A budget: what the user is ready to spend and to give up."""
+"""A budget: limits on what tuning may cost, and the goal among plans that are good enough."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class Budget(Record):
     """Limits and a goal, in the user's units.
 
     Args:
-        minutes: for the whole run.
-        max_trainable: parameters that may train.
-        max_latency: time of a prediction, as a share of the whole encoder's.
-        max_memory: gigabytes at most, over what the program itself takes.
-        max_layers: layers that may be kept.
-        margin: points of the metric that one is ready to give up; None for 1, or for nothing where a metric has units
+        minutes: time limit of the whole run.
+        max_trainable: largest number of trainable parameters.
+        max_latency: largest latency of a prediction, as a share of the whole encoder's.
+        max_memory: largest memory in gigabytes, beyond what the program itself needs.
+        max_layers: largest number of layers to keep.
+        margin: largest acceptable loss in the metric, in points; None for 1, or for 0 if the metric has units
             of its own.
-        goal: what is wanted among plans that are good enough.
+        goal: the criterion for choosing among plans that are good enough.
 
     Example:
         >>> frostline.Budget(minutes=30, goal="smallest").max_layers is None
@@ -60,10 +60,10 @@ class Budget(Record):
             raise OptionError(f"goal {self.goal!r}: must be one of {', '.join(GOALS)}")
 
     def margin_of(self, points: float) -> float:
-        """What one is ready to give up of a metric, in its points or units.
+        """Return the largest acceptable loss in a metric, in its points or units.
 
         Args:
-            points: how many points a value of 1 of the metric is.
+            points: number of points of a value of 1 of the metric.
         """
         if self.margin is not None:
             return self.margin

@@ -14,10 +14,10 @@ class Compute(Record):
 
     Args:
         workers: processes of this machine that run trials at the same time; 1 runs them in this process.
-        on: 'ray' to start Ray on this machine, or the address of a Ray cluster; None for processes of this machine.
-        cpus_per_trial: CPUs that a trial takes on Ray.
-        gpus_per_trial: GPUs that a trial takes on Ray.
-        device: where to compute, such as 'cpu' or 'cuda'.
+        on: 'ray' to start Ray on this machine, or the address of a Ray cluster; None to use processes of this machine.
+        cpus_per_trial: CPUs per trial on Ray.
+        gpus_per_trial: GPUs per trial on Ray.
+        device: device to compute on, such as 'cpu' or 'cuda'.
 
     Example:
         >>> frostline.Compute(workers=2).leaves_this_process

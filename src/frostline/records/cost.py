@@ -1,4 +1,4 @@
-"""What a plan costs."""
+"""The cost of a plan: parameters, FLOPs, memory, latency and seconds."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from frostline.records._json import Record
 
 @dataclass(frozen=True, kw_only=True)
 class Cost(Record):
-    """What a plan costs.
+    """The cost of a plan.
 
     Args:
-        total: parameters that are kept, the head included.
-        trainable: parameters that train.
-        stored: numbers in the saved model; where it needs Frostline, only what trained is saved.
-        stock: whether transformers alone can load it.
-        layers: layers that are kept.
-        forward_per_token: operations of a training step's forward pass per token, from the frozen states on.
-        backward_per_token: operations of its backward pass per token.
-        frozen_flops: operations of computing the frozen states once.
-        epoch_flops: operations of an epoch with the cache.
-        epoch_flops_uncached: operations of an epoch in which frozen states are computed again.
-        steps: steps of an epoch.
-        epochs: how many there are.
-        cache: bytes of frozen states on disk.
-        memory: bytes of memory at most, over what the program takes after its start.
-        latency: time of a prediction, as a share of the whole encoder's.
-        seconds: of tuning and judging it all, or None where the machine's speed is not known.
-        low: the least that is likely.
-        high: the most that is likely.
+        total: number of parameters that are kept, including the head.
+        trainable: number of parameters that train.
+        stored: number of values in the saved model; if it needs Frostline, only the trained ones are saved.
+        stock: whether transformers alone can load the model.
+        layers: number of layers that are kept.
+        forward_per_token: FLOPs per token of a training step's forward pass, starting from the frozen states.
+        backward_per_token: FLOPs per token of its backward pass.
+        frozen_flops: FLOPs of computing the frozen states once.
+        epoch_flops: FLOPs of an epoch with cached states.
+        epoch_flops_uncached: FLOPs of an epoch that computes the frozen states again.
+        steps: number of steps per epoch.
+        epochs: number of epochs.
+        cache: bytes of the frozen states on disk.
+        memory: peak memory in bytes, beyond what the program needs after its start.
+        latency: latency of a prediction, as a share of the whole encoder's.
+        seconds: estimated time of tuning and evaluating; None if the machine's speed was not measured.
+        low: lower bound of the seconds.
+        high: upper bound of the seconds.
     """
 
     total: int
@@ -53,13 +53,13 @@ class Cost(Record):
 
     @property
     def price(self) -> float:
-        """What plans are ranked by: the arithmetic of tuning them, frozen states and all epochs.
+        """The FLOPs of tuning, by which plans are ranked: frozen states and all epochs.
 
-        Seconds would do, but differ from one timing to the next, and a race should not.
+        Seconds differ from one timing to the next, and the result of a race must not depend on that.
         """
         return self.frozen_flops + self.epochs * self.epoch_flops
 
     @property
     def size(self) -> int:
-        """Numbers that a prediction needs: of a model that is no stock one, the encoder's own too."""
+        """The number of values that a prediction needs, also those of the encoder that are not in the saved model."""
         return self.stored if self.stock else self.total

@@ -9,10 +9,10 @@ from frostline.records._json import Record
 
 @dataclass(frozen=True, kw_only=True)
 class Difference(Record):
-    """A difference between two models in a metric, in points, positive where the first is better.
+    """A difference between two models in a metric, in points, positive if the first is better.
 
     Args:
-        value: on the rows as they are.
+        value: the difference on the rows as they are.
         low: lower end of the 95% interval.
         high: its upper end.
     """
@@ -22,7 +22,7 @@ class Difference(Record):
     high: float
 
     def is_non_inferior(self, margin: float) -> bool:
-        """Whether it is shown that the first model loses less than the margin, in points."""
+        """Whether the interval shows that the first model loses less than the margin, in points."""
         return self.low > -margin
 
     def __str__(self) -> str:

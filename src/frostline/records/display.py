@@ -1,4 +1,4 @@
-"""How notebooks show a record: views register themselves here, so that records know none."""
+"""The display of records in notebooks: views register themselves here, so that records do not depend on views."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from functools import singledispatch
 
 @singledispatch
 def as_html(record: object) -> str | None:
-    """Return the record as HTML, or None where no view is registered: notebooks then show its repr."""
+    """Return the record as HTML, or None if no view is registered: notebooks then show its repr."""
     return None
 
 
 class Displayed:
-    """A record that notebooks show by its registered view."""
+    """A record that notebooks display with its registered view."""
 
     def _repr_html_(self) -> str | None:
         return as_html(self)

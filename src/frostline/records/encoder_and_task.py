@@ -1,4 +1,4 @@
-"""Encoders and tasks as other records name them: by what identifies them, and by what people call them."""
+"""References to encoders and tasks in other records: their names, and what identifies them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class EncoderRef(Record):
     """An encoder that a trial starts from.
 
     Args:
-        name: how results call it.
-        revision: what identifies its weights.
+        name: name in results.
+        revision: identifier of its weights.
     """
 
     name: str
@@ -26,12 +26,12 @@ class EncoderRef(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class TunedEncoder(EncoderRef):
-    """An encoder that a model was tuned from, as the model's result names it.
+    """The encoder that a model was tuned from, as in the model's result.
 
     Args:
-        name: how results call it.
-        revision: what identifies its weights.
-        layers: how many it has.
+        name: name in results.
+        revision: identifier of its weights.
+        layers: number of layers.
     """
 
     layers: int
@@ -42,11 +42,11 @@ class MeasuredEncoder(TunedEncoder):
     """An encoder whose layers were measured.
 
     Args:
-        name: how results call it.
-        revision: what identifies its weights.
-        layers: how many it has.
-        family: its architecture.
-        width: of its hidden states.
+        name: name in results.
+        revision: identifier of its weights.
+        layers: number of layers.
+        family: architecture family.
+        width: width of its hidden states.
     """
 
     family: str
@@ -58,12 +58,12 @@ class BaseEncoder(TunedEncoder):
     """The encoder that a model was tuned from, and where it can be loaded from again.
 
     Args:
-        name: how results call it; on the hub, its id.
-        revision: what identifies its weights; on the hub, the commit.
-        layers: how many it has.
-        origin: the hub, a folder, the embedded demo encoder, or memory: then it is in no files.
-        folder: where its files were, or None.
-        is_changed: whether its layers are not as they were loaded.
+        name: name in results; on the hub, the model id.
+        revision: identifier of its weights; on the hub, the commit.
+        layers: number of layers.
+        origin: the hub, a folder, the embedded demo encoder, or memory (not in any file).
+        folder: folder of its files, or None.
+        is_changed: whether its layers were changed after loading.
     """
 
     origin: Origin
@@ -72,7 +72,7 @@ class BaseEncoder(TunedEncoder):
 
     @property
     def can_be_loaded_again(self) -> bool:
-        """Whether there are files with just these weights."""
+        """Whether there are files with exactly these weights."""
         return self.origin != "memory" and not self.is_changed
 
 
@@ -81,9 +81,9 @@ class TaskRef(Record):
     """A task that a trial is about.
 
     Args:
-        name: how results call it.
-        fingerprint: what identifies its rows.
-        metrics: what it is judged by; the first one decides, which epoch is kept too.
+        name: name in results.
+        fingerprint: hash of its rows.
+        metrics: task metrics; the first one decides, also which epoch is kept.
     """
 
     name: str
@@ -96,11 +96,11 @@ class TunedTask(TaskRef):
     """A task that a model was tuned for.
 
     Args:
-        name: how results call it.
-        fingerprint: what identifies its rows.
-        metrics: what it is judged by; the first one decides.
-        kind: what is predicted.
-        labels: the names of the classes, in the order of their numbers; none for regression.
+        name: name in results.
+        fingerprint: hash of its rows.
+        metrics: task metrics; the first one decides.
+        kind: kind of task.
+        labels: class names in the order of the class numbers; empty for regression.
         pairs: whether its rows are pairs of texts.
     """
 
@@ -114,11 +114,11 @@ class MeasuredTask(Record):
     """A task that layers were measured on.
 
     Args:
-        name: how results call it.
-        fingerprint: what identifies its rows.
-        kind: what is predicted.
-        labels: the names of the classes, in the order of their numbers; none for regression.
-        metric: what models are judged by.
+        name: name in results.
+        fingerprint: hash of its rows.
+        kind: kind of task.
+        labels: class names in the order of the class numbers; empty for regression.
+        metric: the deciding task metric.
     """
 
     name: str

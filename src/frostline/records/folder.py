@@ -1,4 +1,4 @@
-"""What every output folder says of itself: `frostline.json`."""
+"""The description of an output folder: `frostline.json`."""
 
 from __future__ import annotations
 
@@ -6,24 +6,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from frostline.records._json import Record
-from frostline.records._version import FORMAT_VERSION
+from frostline.records._json import FORMAT_VERSION, Record
 
 FolderKind = Literal["measurement", "run", "tuned", "study"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class FolderInfo(Record):
-    """What a folder holds and what it was made with.
+    """The content of an output folder and how it was made.
 
     Args:
-        kind: of folder.
-        format: of its files.
-        command: that made it; empty where it was made from Python.
-        versions: of Python and of the libraries that the result depends on.
-        threads: CPU threads that it was computed with; None where they were not fixed.
-        seed: that it was made with; None for a study, which has several.
-        seeds: how many a study has.
+        kind: kind of folder.
+        format: version of the file formats.
+        command: the command that made it; empty if it was made from Python.
+        versions: versions of Python and of the libraries that the result depends on.
+        threads: number of CPU threads; None if it was not fixed.
+        seed: random seed; None for a study, which has several.
+        seeds: number of a study's seeds.
     """
 
     left_out_at_default = ("seed", "seeds")

@@ -14,7 +14,7 @@ def format_ranges(layers: Sequence[int], *, last: str = "and") -> str:
     """Return whole numbers, three neighbours or more as a range, such as '2 and 4 to 6'.
 
     Args:
-        layers: in ascending order, at least one.
+        layers: layer numbers in ascending order, at least one.
         last: the final conjunction.
     """
     runs: list[list[int]] = []

@@ -8,19 +8,18 @@ from math import isfinite
 from typing import Any, Literal
 
 from frostline.errors import OptionError
-from frostline.records._json import Record
-from frostline.records._version import FORMAT_VERSION
+from frostline.records._json import FORMAT_VERSION, Record
 from frostline.records.display import Displayed
 from frostline.records.encoder_and_task import MeasuredEncoder, MeasuredTask
 
 
 @dataclass(frozen=True, kw_only=True)
 class Smoothness(Record):
-    """How much a score jumps from layer to layer; a trustworthy curve is smooth. (Paper 1, section 4.4.)
+    """How much a score jumps from layer to layer; a trustworthy curve is smooth (Xie et al. 2022, section 4.4).
 
     Args:
         zeta: sum of squared second differences of the normalised values of layers 1..L.
-        per_layer: the same over L - 2, for comparing encoders of different depth.
+        per_layer: zeta / (L - 2), for comparing encoders of different depth.
     """
 
     zeta: float
@@ -29,18 +28,18 @@ class Smoothness(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class Agreement(Record):
-    """How a score goes together with a probe over layers 1..L, as in table 1 and figure 11 of paper 1.
+    """The correlation of a score with a probe over layers 1..L, as in table 1 and figure 11 of Xie et al. 2022.
 
     Args:
         score: the layer score.
         probe: the probe that it is compared with.
-        layers: where both are defined.
+        layers: number of layers at which both are defined.
         pearson: correlation of the values.
         pearson_p: its p-value.
         spearman: correlation of the ranks.
         spearman_p: its p-value.
-        slope: of the probe's score on this one.
-        r_squared: of that line.
+        slope: slope of the regression of the probe on the score.
+        r_squared: R squared of that regression.
     """
 
     score: str
@@ -56,23 +55,23 @@ class Agreement(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class LayerScore(Record):
-    """One layer score over layers 0..L, with its uncertainty; None stands wherever something is undefined.
+    """One layer score over layers 0..L, with its uncertainty; undefined values are None.
 
     Args:
-        name: of the score.
-        better: which values are good.
-        values: by layer; layer 0 is the embeddings.
+        name: name of the score.
+        better: whether low or high values are good.
+        values: the score of each layer; layer 0 is the embeddings.
         low: lower ends of the 95% intervals.
         high: their upper ends.
         uncertainty: how the intervals were computed.
-        probability: that the layer is the best of 1..L.
-        tied: the layers that cannot be told apart from the best one, it included.
-        smoothness: how much the values jump.
-        nulls: what chance gives, by kind of chance.
-        summary: what the score says, in one line.
-        paper: that it is from.
-        seconds: that it took.
-        best: the best of layers 1..L (the lowest of equal ones), or None where the score is undefined everywhere;
+        probability: for each of layers 1..L, the probability that it is the best.
+        tied: the layers that cannot be told apart from the best one, including it.
+        smoothness: how much the values jump from layer to layer.
+        nulls: chance levels of the layers, by kind of chance.
+        summary: the meaning of the score, in one line.
+        paper: the paper that it is from.
+        seconds: time of computing it.
+        best: the best of layers 1..L (the lowest of equal ones), or None if the score is undefined everywhere;
             always computed from the values.
     """
 
@@ -95,37 +94,32 @@ class LayerScore(Record):
         for values in (self.values, self.low or (), self.high or ()):
             if any(value is not None and not isfinite(value) for value in values):
                 raise ValueError(f"layer score {self.name!r}: not finite; undefined values are None")
-        object.__setattr__(self, "best", self._best())
-
-    def _best(self) -> int | None:
-        defined = [(value, layer) for layer, value in enumerate(self.values) if layer and value is not None]
-        if not defined:
-            return None
         sign = 1 if self.better == "low" else -1
-        return min(defined, key=lambda pair: (sign * pair[0], pair[1]))[1]
+        defined = [(sign * value, layer) for layer, value in enumerate(self.values) if layer and value is not None]
+        object.__setattr__(self, "best", min(defined)[1] if defined else None)
 
 
 @dataclass(frozen=True, kw_only=True)
 class LayerScores(Record, Displayed):
-    """What was measured for one encoder and one task.
+    """All layer scores of one encoder for one task.
 
     Args:
-        kind: of file.
-        format: of file.
-        encoder: that was measured.
-        task: that it was measured for.
-        pooling: how a text's tokens become one vector.
+        kind: kind of file.
+        format: version of the file format.
+        encoder: the measured encoder.
+        task: the task that it was measured for.
+        pooling: how the tokens of a text become one vector.
         rows: the split that was measured.
-        examples: how many texts.
-        max_length: texts were cut at this many tokens.
-        truncated: how many texts were cut.
-        seed: of everything that was drawn.
-        scores: by name.
-        similarity: between all pairs of layers, by pooling.
-        agreement: of every score with every probe.
-        left_out: why scores could not be computed, by name.
-        notes: what a reader has to know, a sentence each.
-        seconds: of computing states and scores.
+        examples: number of texts.
+        max_length: number of tokens to which texts were truncated.
+        truncated: number of texts that were truncated.
+        seed: random seed.
+        scores: the scores by name.
+        similarity: similarity of all pairs of layers, by pooling.
+        agreement: correlation of every score with every probe.
+        left_out: reasons why scores could not be computed, by name.
+        notes: remarks for the reader, one sentence each.
+        seconds: time of computing states and scores.
 
     Example:
         >>> scores = frostline.measure(task="reviews.csv", scores=["change"])
@@ -162,5 +156,5 @@ class LayerScores(Record, Displayed):
 
     @classmethod
     def upgraded(cls, data: dict[str, Any]) -> dict[str, Any]:
-        """Return the JSON with the names of the scores, which were only keys at first."""
+        """Return the JSON with the names of the scores, which the first version had only as keys."""
         return {**data, "scores": {name: {"name": name, **score} for name, score in data["scores"].items()}}

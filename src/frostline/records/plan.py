@@ -17,12 +17,12 @@ class Plan(Record, Displayed):
     """Which layers train and how, and where the head reads; everything above the head is dropped.
 
     Args:
-        layers: the layers that train, ascending; 1 is the lowest; none: only the head trains.
+        layers: the layers that train, ascending; 1 is the lowest; if empty, only the head trains.
         head: the layer that the head reads.
-        embeddings: whether they train too; only full fine-tuning does that.
+        embeddings: whether the embeddings train too, as in full fine-tuning only.
         method: how the layers train.
-        options: of the method.
-        because: why these layers, in a sentence.
+        options: options of the method.
+        because: the reason for these layers, in a sentence.
 
     Example:
         >>> plan = frostline.Plan.span(5, 6, 6)
@@ -47,7 +47,7 @@ class Plan(Record, Displayed):
             raise OptionError(f"plan head {self.head}: must be 1 or more")
         top = self.layers[-1] if self.layers else 0
         if self.head < top:
-            raise OptionError(f"plan head {self.head}: must not lie below layer {top}, the top one that trains")
+            raise OptionError(f"plan head {self.head}: must not lie below layer {top}, the highest that trains")
         if self.embeddings and self.layers != tuple(range(1, self.head + 1)):
             raise OptionError(f"plan {self}: embeddings train only together with all layers up to the head")
         if self.embeddings and self.method != "full":
@@ -55,41 +55,41 @@ class Plan(Record, Displayed):
 
     @classmethod
     def span(cls, bottom: int, top: int, head: int, *, embeddings: bool = False, because: str = "") -> Plan:
-        """The plan (bottom, top, head): layers bottom..top train, the head reads at head."""
+        """Return the plan (bottom, top, head): layers bottom..top train, and the head reads layer `head`."""
         if bottom > top:
             raise OptionError(f"plan ({bottom}, {top}, {head}): the bottom layer lies above the top one")
         return cls(layers=tuple(range(bottom, top + 1)), head=head, embeddings=embeddings, because=because)
 
     @classmethod
     def whole_or_span(cls, bottom: int, top: int, head: int, *, depth: int, because: str = "") -> Plan:
-        """The plan (bottom, top, head); where that is all layers of the encoder, full fine-tuning, as in the papers."""
+        """Return the plan (bottom, top, head), or full fine-tuning if that is all layers of the encoder."""
         is_whole = (bottom, top, head) == (1, depth, depth)
         return cls.span(bottom, top, head, embeddings=is_whole, because=because)
 
     @classmethod
     def full(cls, depth: int) -> Plan:
-        """Full fine-tuning: every layer and the embeddings."""
+        """Return full fine-tuning: every layer and the embeddings train."""
         return cls.span(1, depth, depth, embeddings=True, because="full fine-tuning")
 
     @property
     def lowest(self) -> int:
-        """The lowest layer that has to run in training: what lies below never changes; 0 for the embeddings."""
+        """The lowest layer that has to run in training, 0 for the embeddings: the layers below never change."""
         if self.embeddings:
             return 0
         return self.layers[0] if self.layers else self.head + 1
 
     def identity(self) -> dict[str, Any]:
-        """The same without the reason: equal for plans that do the same."""
+        """Return the plan's JSON without the reason: equal for plans that do the same."""
         return {**self.to_json(), "because": ""}
 
     @property
     def name(self) -> str:
-        """How tables, figures and sentences call the plan: its layers and, where that is worth saying, its method."""
+        """The name in tables, figures and sentences: the layers and, unless it is the usual one, the method."""
         has_usual_method = self.method == "full" and not self.embeddings
         return str(self) if has_usual_method else f"{self} {self.method}"
 
     def __str__(self) -> str:
-        """The layers and the head, without the method: `(bottom, top, head)` where the layers are contiguous."""
+        """The layers and the head, without the method: `(bottom, top, head)` if the layers are contiguous."""
         if not self.layers:
             return f"head only at {self.head}"
         if len(self.layers) == self.layers[-1] - self.layers[0] + 1:
@@ -97,10 +97,10 @@ class Plan(Record, Displayed):
         return f"(layers {'+'.join(map(str, self.layers))}, head {self.head})"
 
     def in_words(self, depth: int) -> str:
-        """What trained, what stayed as pretrained and what was dropped, in a sentence.
+        """Return a sentence on what was trained, what stayed as pretrained and what was dropped.
 
         Args:
-            depth: layers of the whole encoder.
+            depth: number of layers of the whole encoder.
         """
         trained = "only the head was trained"
         if self.layers:

@@ -1,12 +1,11 @@
-"""The plans that are worth trying on a task."""
+"""Plans that are worth trying on a task."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
-from frostline.records._json import Record
-from frostline.records._version import FORMAT_VERSION
+from frostline.records._json import FORMAT_VERSION, Record
 from frostline.records.cost import Cost
 from frostline.records.display import Displayed
 from frostline.records.encoder_and_task import MeasuredEncoder, MeasuredTask
@@ -19,12 +18,12 @@ class Plans(Record, Displayed):
     """Plans that are worth trying, cheapest first.
 
     Args:
-        kind: of file.
-        format: of file.
-        encoder: that they are for.
-        task: that they are for.
-        proposals: the plans, where they come from and what they cost.
-        notes: what was left out and why, a sentence each.
+        kind: kind of file.
+        format: version of the file format.
+        encoder: the encoder of the plans.
+        task: the task of the plans.
+        proposals: the plans with their sources and costs.
+        notes: what was left out and why, one sentence each.
     """
 
     kind: Literal["plans"] = "plans"
@@ -36,19 +35,19 @@ class Plans(Record, Displayed):
 
     @property
     def table(self) -> Table:
-        """The plans with their costs, as they are shown."""
+        """The table of the plans with their costs."""
         rows = [
             {
-                "plan": one.plan.name,
-                "trainable": f"{one.cost.trainable:,}",
-                "saved": f"{one.cost.stored:,}",
-                "latency": f"{100 * one.cost.latency:.0f}%",
-                "memory": f"{one.cost.memory / 1e6:,.0f} MB",
-                "cache": f"{one.cost.cache / 1e6:,.0f} MB",
-                "seconds": _range(one.cost),
-                "from": one.origins,
+                "plan": proposal.plan.name,
+                "trainable": f"{proposal.cost.trainable:,}",
+                "saved": f"{proposal.cost.stored:,}",
+                "latency": f"{100 * proposal.cost.latency:.0f}%",
+                "memory": f"{proposal.cost.memory / 1e6:,.0f} MB",
+                "cache": f"{proposal.cost.cache / 1e6:,.0f} MB",
+                "seconds": _range(proposal.cost),
+                "from": proposal.origins,
             }
-            for one in self.proposals
+            for proposal in self.proposals
         ]
         title = f"{self.encoder.name} ({self.encoder.layers} layers) on {self.task.name}"
         return table_of("plans", title, rows)

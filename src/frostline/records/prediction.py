@@ -1,4 +1,4 @@
-"""What a model says of rows, and how good it is on labelled ones."""
+"""Predictions of a model, and its metrics on labelled rows."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from frostline.records._json import Record
 
 @dataclass(frozen=True, kw_only=True)
 class PredictedRow(Record):
-    """What a model says of one row; a line of `predictions.jsonl`.
+    """The prediction for one row; a line of `predictions.jsonl`.
 
     Args:
-        split: that the row is from; None for new texts.
-        row: its line or row number in the source, from 1.
-        text: of the row; for multiple choice the question.
+        split: the split of the row; None for new texts.
+        row: line or row number in the source, from 1.
+        text: the text; for multiple choice the question.
         text_pair: the second text, or None for single texts.
-        choices: the candidates, or None unless the task is multiple choice.
-        label: the class's name, the name of the right choice or the value; None where it is not known.
-        prediction: the same, as the model has it.
-        probabilities: by label; None for regression.
+        choices: the choices, or None unless the task is multiple choice.
+        label: name of the class, name of the right choice, or value; None if there is no label.
+        prediction: the prediction, in the same form.
+        probabilities: probabilities by label; None for regression.
     """
 
     left_out_at_default = ("split", "text_pair", "choices", "label")
@@ -38,16 +38,16 @@ class PredictedRow(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation(Record):
-    """How good a model is on labelled rows.
+    """The metrics of a model on labelled rows.
 
     Args:
-        kind: of output.
-        model: its folder.
-        task: its name.
-        split: which rows.
-        rows: how many.
-        metrics: by name; the first one decides.
-        notes: what was guessed or assumed, a sentence each.
+        kind: kind of output.
+        model: folder of the model.
+        task: name of the task.
+        split: name of the split.
+        rows: number of rows.
+        metrics: metrics by name; the first one decides.
+        notes: guesses and assumptions, one sentence each.
     """
 
     kind: Literal["evaluation"] = "evaluation"

@@ -1,4 +1,4 @@
-"""A proposal: a plan that is worth trying, where it comes from and what it costs."""
+"""A proposal: a plan that is worth trying, with its sources and its cost."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from frostline.records.plan import Plan
 
 @dataclass(frozen=True, kw_only=True)
 class Proposal(Record):
-    """A plan, where it comes from and what it costs.
+    """A plan with its sources and its cost.
 
     Args:
-        plan: what trains.
-        sources: strategies with their options, and methods, that give this plan.
-        cost: of a complete trial.
-        baselines: what a race compares its choice with and this plan stands for, as in 'the last layers'.
-        joins_late: whether a race has it in its last round only.
+        plan: the plan.
+        sources: strategies with their options, and methods, that propose this plan.
+        cost: cost of a complete trial.
+        baselines: baselines of a race that this plan represents, such as 'the last layers'.
+        joins_late: whether it takes part only in the last round of a race.
     """
 
     plan: Plan
@@ -30,7 +30,7 @@ class Proposal(Record):
 
     @property
     def origins(self) -> str:
-        """The strategies and methods that it comes from, without their options."""
+        """The strategies and methods that propose it, without their options."""
         return without_options(self.sources)
 
 

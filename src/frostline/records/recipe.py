@@ -15,28 +15,28 @@ class Recipe(Record):
     """How a plan is trained; everything that the result depends on besides encoder, task and plan.
 
     Args:
-        learning_rate: the highest one; None takes the one that suits the plan.
-        epochs: passes over the training rows.
-        steps: how many there are, in place of epochs; rows are gone through as often as it takes. None for epochs.
+        learning_rate: peak learning rate; None for the one that suits the plan.
+        epochs: number of passes over the training rows.
+        steps: number of steps, instead of epochs; None to count epochs.
         batch: rows per step.
-        accumulate: batches whose gradients are added up before a step.
-        schedule: how the rate falls after warm-up: linear to 0, or constant.
-        warmup: share of the steps over which the rate rises from 0.
-        weight_decay: of AdamW, on everything but norms and biases.
-        clip: longest gradient that is not shortened; 0 never shortens.
-        dropout: of layers and head; None keeps the encoder's own.
+        accumulate: gradient accumulation steps.
+        schedule: learning rate after warm-up: linear decay to 0, or constant.
+        warmup: share of the steps over which the learning rate rises from 0.
+        weight_decay: weight decay of AdamW, on everything but norms and biases.
+        clip: gradient clipping norm; 0 disables clipping.
+        dropout: dropout of layers and head; None for the encoder's own.
         frozen_dropout: whether frozen layers above the lowest tuned one keep their dropout.
-        head: the family's own, or a mean-pooled linear one.
-        max_length: cut texts at this many tokens; None for the encoder's own limit, 512 at most.
-        select: keep the epoch that is best on validation, or the last one.
-        patience: stop after so many evaluations without improvement; None never stops early.
-        evaluate_every: steps between evaluations; None once an epoch.
-        new_layer_rate: how many times higher the rate of re-initialised layers is.
+        head: the family's own head, or a mean-pooled linear one.
+        max_length: number of tokens to which texts are truncated; None for the encoder's limit, at most 512.
+        select: the epoch to keep: the best on validation, or the last.
+        patience: number of evaluations without improvement before stopping; None to never stop early.
+        evaluate_every: steps between evaluations; None for once per epoch.
+        new_layer_rate: factor on the learning rate of re-initialised layers.
         precision: number format of the forward pass.
-        cache_dtype: number format in which frozen states are kept.
-        train_rows: training rows to learn from, every class in proportion; None for all.
-        threads: CPU threads.
-        seed: of the head, the order of rows and dropout.
+        cache_dtype: number format of cached frozen states.
+        train_rows: number of training rows to use, every class in proportion; None for all.
+        threads: number of CPU threads.
+        seed: random seed of the head, the order of rows and dropout.
 
     Example:
         >>> frostline.Recipe(epochs=2).batch
@@ -80,7 +80,7 @@ class Recipe(Record):
             if not isfinite(value):
                 raise OptionError(f"recipe {name.replace('_', ' ')} {value!r}: must be finite")
         if self.learning_rate == 0:
-            raise OptionError("recipe learning rate 0: nothing would be learnt; give one above 0")
+            raise OptionError("recipe learning rate 0: nothing would be learned; give a rate above 0")
         for name in ("warmup", "dropout"):
             value = getattr(self, name)
             if value is not None and not value < 1:
@@ -92,11 +92,11 @@ class Recipe(Record):
                 )
 
     def passes(self, steps_per_epoch: int) -> float:
-        """How often training goes through the rows."""
+        """Return the number of passes over the training rows."""
         return self.epochs if self.steps is None else self.steps / steps_per_epoch
 
 
-# The least value of each number in a recipe; a whole number where the least is one.
+# The smallest value of each number in a recipe; a field is a whole number if its smallest value is one.
 _LEAST: dict[str, int | float] = {
     "learning_rate": 0.0,
     "epochs": 1,

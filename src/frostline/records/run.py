@@ -1,4 +1,4 @@
-"""A run: the plans that were raced, which was chosen and why, and how it did on the test rows."""
+"""A run: the plans in the race, the choice and its reasons, and the results on the test rows."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from frostline.records._json import Number, Record
-from frostline.records._version import FORMAT_VERSION
+from frostline.records._json import FORMAT_VERSION, Number, Record
 from frostline.records.budget import Budget
 from frostline.records.cost import Cost
 from frostline.records.difference import Difference
@@ -23,14 +22,14 @@ class RaceEntry(Record):
     """A plan in one round of a race.
 
     Args:
-        trial: id of its trial, with the best of the learning rates that were tried.
-        plan: what trained.
-        sources: strategies with their options, and methods, that gave the plan.
-        train_rows: that it learnt from.
-        epochs: over these rows.
-        learning_rate: the highest one.
-        validation: task metrics on validation.
-        seconds: of all its trials in this round.
+        trial: id of its trial with the best of the learning rates.
+        plan: the plan.
+        sources: strategies with their options, and methods, that propose the plan.
+        train_rows: number of training rows.
+        epochs: number of epochs over these rows.
+        learning_rate: peak learning rate.
+        validation: task metrics on the validation rows.
+        seconds: time of all its trials in this round.
     """
 
     trial: str
@@ -44,20 +43,20 @@ class RaceEntry(Record):
 
     @property
     def origins(self) -> str:
-        """The strategies and methods that the plan comes from, without their options."""
+        """The strategies and methods that propose the plan, without their options."""
         return without_options(self.sources)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Decision(Record):
-    """Which plan was chosen and why; plans are named by the ids of their trials in the last round.
+    """The chosen plan and the reasons; plans are identified by the ids of their trials in the last round.
 
     Args:
-        chosen: the choice.
-        best: the best on validation.
-        good_enough: those that are shown to lie within the margin of the best.
-        against_best: how far each is from the best on validation, in points.
-        why: the reasons, a sentence each.
+        chosen: the chosen plan.
+        best: the best plan on validation.
+        good_enough: plans that are shown to be within the margin of the best.
+        against_best: difference of each plan to the best on validation, in points.
+        why: the reasons, one sentence each.
     """
 
     chosen: str
@@ -69,15 +68,15 @@ class Decision(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class Judged(Record):
-    """How good a model is on the test rows.
+    """The results of a model on the test rows.
 
     Args:
-        name: what it is: the choice, or a baseline.
+        name: 'the choice', or the name of a baseline.
         trial: id of its trial in the last round.
-        metrics: by name.
+        metrics: task metrics by name.
         low: lower end of the 95% interval of the deciding metric.
         high: its upper end.
-        choice_minus_it: how much better the choice is, in points; None for the choice itself.
+        choice_minus_it: difference of the choice to this model, in points; None for the choice itself.
     """
 
     name: str
@@ -90,25 +89,25 @@ class Judged(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class RunRecord(Record, Displayed):
-    """What a run recorded.
+    """The complete record of a run.
 
     Args:
-        kind: of file.
-        format: of file.
-        encoder: that was tuned.
-        task: that it was tuned for.
-        plan: the choice.
-        recipe: that the choice was tuned with.
+        kind: kind of file.
+        format: version of the file format.
+        encoder: the tuned encoder.
+        task: the task that it was tuned for.
+        plan: the chosen plan.
+        recipe: the recipe of the chosen plan.
         budget: limits and goal.
-        decision: which plan was chosen and why.
-        given_up: what the choice costs and saves against each baseline, a sentence each.
-        tests: the choice and the baselines on the test rows; none where there are no test rows.
+        decision: the choice and its reasons.
+        given_up: what the choice costs and saves compared with each baseline, one sentence each.
+        tests: results of the choice and the baselines on the test rows; empty without test rows.
         race: the plans of every round, the best first.
-        failed: trials that failed, a line each.
+        failed: trials that failed, one line each.
         proposals: the plans that took part and their costs.
-        notes: everything that is worth knowing, a sentence each.
-        seconds: of measuring, planning, racing and testing.
-        validation_rows: that the plans were compared on; None in the first files.
+        notes: remarks for the reader, one sentence each.
+        seconds: time of measuring, planning, racing and testing.
+        validation_rows: number of validation rows; None in the first files.
     """
 
     kind: Literal["run"] = "run"
@@ -144,12 +143,12 @@ class RunRecord(Record, Displayed):
         return next(entry for entry in self.final if entry.trial == trial)
 
     def cost(self, plan: Plan) -> Cost | None:
-        """Return what a plan costs; None where it was not proposed."""
-        return next((one.cost for one in self.proposals if one.plan.identity() == plan.identity()), None)
+        """Return the cost of a plan, or None if it was not proposed."""
+        return next((each.cost for each in self.proposals if each.plan.identity() == plan.identity()), None)
 
     @classmethod
     def upgraded(cls, data: dict[str, Any]) -> dict[str, Any]:
-        """Return the JSON with differences under the names of their fields; their value was called points at first."""
+        """Return the JSON with the value of a difference under its name; the first version called it points."""
         decision = data["decision"]
         against = {
             trial: {"value" if name == "points" else name: value for name, value in gap.items()}

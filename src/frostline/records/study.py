@@ -1,4 +1,4 @@
-"""A study: what was asked, and how far it is."""
+"""A study: its specification, its progress and its outcome."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from frostline.records.table import Table
 
 @dataclass(frozen=True, kw_only=True)
 class StudySpec(Record):
-    """What a study was asked: `study.json`.
+    """The specification of a study: `study.json`.
 
     Args:
-        study: its name.
-        encoders: their revisions, by name.
-        tasks: by name, the fingerprint of the rows and then the metrics.
-        seeds: how many.
-        rows: training rows at most; None for all.
-        options: of the study.
-        recipe: of its trials, where the paper has no own.
-        given: what the paper varies and the user has fixed; None in the first files.
-        protocol: whether the rows that are reported were selected on; None in the first files.
-        device: where it computed; None in the first files.
-        families: of the encoders, by name.
+        study: name of the study.
+        encoders: revisions of the encoders, by name.
+        tasks: for each task by name, the fingerprint of its rows and then its metrics.
+        seeds: number of seeds.
+        rows: largest number of training rows; None for all.
+        options: options of the study.
+        recipe: recipe of the trials, unless the paper has its own.
+        given: parameters that the paper varies and the user fixed; None in the first files.
+        protocol: 'paper' if the reported rows were also used for selection; None in the first files.
+        device: device of the computation; None in the first files.
+        families: families of the encoders, by name.
     """
 
     study: str
@@ -52,14 +52,14 @@ class StudySpec(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class StudyProgress(Record):
-    """How far a study is: `progress.json`, which is there while it runs.
+    """The progress of a study: `progress.json`, which exists while it runs.
 
     Args:
-        done: trials that have finished.
-        total: trials in all.
-        seconds_left: that are expected; None where nothing is known yet.
-        process: that runs the study.
-        host: that the process runs on.
+        done: number of finished trials.
+        total: number of all trials.
+        seconds_left: expected remaining time; None if there is no estimate yet.
+        process: id of the process that runs the study.
+        host: machine of the process.
     """
 
     done: int
@@ -71,16 +71,16 @@ class StudyProgress(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class StudyOutcome(Record, Displayed):
-    """What came out of a study.
+    """The outcome of a study.
 
     Args:
-        kind: of output.
-        study: its name.
-        question: that it answers.
-        folder: where it lies.
-        trials: how many it has.
-        failed: the trials that failed, a line each.
-        tables: made of the others.
+        kind: kind of output.
+        study: name of the study.
+        question: the question that it answers.
+        folder: folder of the study.
+        trials: number of trials.
+        failed: trials that failed, one line each.
+        tables: tables of the results.
     """
 
     kind: Literal["study"] = "study"

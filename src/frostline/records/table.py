@@ -21,12 +21,12 @@ class Table(Record):
     """Named columns and rows of plain values.
 
     Args:
-        name: short, for files.
-        title: what it shows, in a line.
-        columns: their names; those that start with 'seconds' depend on the machine.
+        name: short name, for files.
+        title: title in one line.
+        columns: column names; columns that start with 'seconds' depend on the machine.
         rows: a value for each column.
-        notes: what has to be known to read it, a sentence each; for people alone.
-        settings: what its values depend on besides the trials, by name, as plain JSON values; such as the margin.
+        notes: remarks for the reader, one sentence each.
+        settings: what the values depend on besides the trials, such as the margin, as plain JSON values by name.
     """
 
     name: str
@@ -42,20 +42,20 @@ class Table(Record):
                 raise ValueError(f"table {self.name}: {len(self.columns)} columns but a row of {len(row)}")
 
     def records(self) -> list[dict[str, Cell]]:
-        """A mapping for each row."""
+        """Return the rows as mappings from column to value."""
         return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
 
     def without(self, *columns: str) -> Table:
-        """Return the table without some columns; those that it does not have are no mistake."""
-        kept = [place for place, name in enumerate(self.columns) if name not in columns]
+        """Return the table without these columns; names that it does not have are ignored."""
+        kept = [index for index, name in enumerate(self.columns) if name not in columns]
         return replace(
             self,
-            columns=tuple(self.columns[place] for place in kept),
-            rows=tuple(tuple(row[place] for place in kept) for row in self.rows),
+            columns=tuple(self.columns[index] for index in kept),
+            rows=tuple(tuple(row[index] for index in kept) for row in self.rows),
         )
 
     def to_csv(self) -> str:
-        """The table as CSV, undefined values empty."""
+        """Return the table as CSV; undefined values are empty."""
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(self.columns)
@@ -72,15 +72,15 @@ def table_of(
     settings: Mapping[str, Any] | None = None,
     rounds: bool = True,
 ) -> Table:
-    """The table of these rows; a column for every name that occurs, in the order of the first rows that have it.
+    """Return the table of these rows, with a column for every name, in the order of first occurrence.
 
     Args:
-        name: of the table.
-        title: of the table.
+        name: name of the table.
+        title: title of the table.
         records: a mapping for each row.
-        notes: what has to be known to read it.
-        settings: what its values depend on besides the trials.
-        rounds: numbers to six digits.
+        notes: remarks for the reader.
+        settings: what the values depend on besides the trials.
+        rounds: whether to round numbers to six digits.
     """
     rows = list(records)
     columns = tuple(dict.fromkeys(key for row in rows for key in row))
@@ -95,14 +95,14 @@ def table_of(
 
 
 def _rounded(value: Cell) -> Cell:
-    """Numbers with six digits: what lies behind them differs between machines."""
+    """Return numbers with six digits: further digits differ between machines."""
     if isinstance(value, float):
         return float(f"{value:.6g}") + 0.0 if isfinite(value) else None  # no sign before 0
     return value
 
 
 def cell_in_words(cell: object) -> str:
-    """A cell as people read it: numbers with four digits, truth values in a word, nothing where there is no value."""
+    """Return a cell as text: numbers with four digits, booleans as yes or no, nothing for None."""
     if cell is None:
         return ""
     if isinstance(cell, bool):
@@ -113,7 +113,7 @@ def cell_in_words(cell: object) -> str:
 
 
 def group_by(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
-    """Return the items by their key, keys and items in the order in which they come."""
+    """Return the items by key; keys and items keep their order."""
     groups: dict[Key, list[Item]] = {}
     for item in items:
         groups.setdefault(key(item), []).append(item)

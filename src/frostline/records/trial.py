@@ -1,4 +1,4 @@
-"""A trial: everything its result depends on, and the result."""
+"""A trial: its specification, on which the result depends, and its result."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from frostline.records.plan import Plan
 from frostline.records.recipe import Recipe
 from frostline.records.trial_id import trial_id
 
-# Why a trial failed: its training diverged, a user's mistake, a bug, a lost process, or a disk without room.
+# Why a trial failed: training diverged, a user's mistake, a bug, a lost process, or a full disk.
 FailureCause = Literal["", "diverged", "refused", "error", "lost", "disk full"]
 FAILURE_CAUSES: tuple[FailureCause, ...] = get_args(FailureCause)
 
@@ -22,14 +22,14 @@ class TrialSpec(Record):
     """One trial: everything that its result depends on.
 
     Args:
-        encoder: that it starts from.
-        task: that it is about, and the metrics that choose the epoch that is kept.
-        plan: what trains.
-        recipe: how, with threads and seed.
-        train_rows: how many training rows are learnt from; None for all.
-        kind: what is done: 'tune', or what a study has defined.
-        surgery: changes to the layers before that, see `surgery.operate`.
-        options: of the kind.
+        encoder: the pretrained encoder.
+        task: the task, with the metrics that choose the epoch to keep.
+        plan: the plan.
+        recipe: the recipe, with threads and seed.
+        train_rows: number of training rows to use; None for all.
+        kind: kind of trial: 'tune', or a kind that a study defines.
+        surgery: changes to the layers before training, see `surgery.operate`.
+        options: options of the kind.
     """
 
     encoder: EncoderRef
@@ -48,7 +48,7 @@ class TrialSpec(Record):
 
     @classmethod
     def upgraded(cls, data: dict[str, Any]) -> dict[str, Any]:
-        """Return the JSON with the metrics as a list; the first stores have them in one word, with commas between."""
+        """Return the JSON with the metrics as a list; the first stores have them as one string with commas."""
         task = dict(data["task"])
         metrics = task["metrics"]
         return {**data, "task": {**task, "metrics": metrics.split(",") if isinstance(metrics, str) else metrics}}
@@ -56,20 +56,20 @@ class TrialSpec(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class TrialResult(Record):
-    """What came out of a trial.
+    """The result of a trial.
 
     Args:
         status: done, or failed.
-        reason: why it failed, in a line.
-        cause: the kind of failure; empty for a trial that is done, or was recorded before causes were.
-        traceback: where a bug arose.
-        metrics: by split, those of the epoch that was kept.
+        reason: why it failed, in one line.
+        cause: kind of failure; empty for a finished trial, or if it was recorded before causes were.
+        traceback: traceback of a bug.
+        metrics: metrics of the kept epoch, by split.
         history: one record per evaluation.
-        predictions: by split, for every row the class number, the choice's number or the value.
-        values: what else came out, by name, as plain JSON values: curves, matrices, scores.
-        parameters: total and trainable.
-        seconds: of frozen states, training and judging.
-        versions: of what it ran with.
+        predictions: for every row of a split, the class number, the number of the choice or the value.
+        values: further results by name, as plain JSON values: curves, matrices, scores.
+        parameters: numbers of total and trainable parameters.
+        seconds: time of computing frozen states, training and evaluating.
+        versions: versions of the libraries.
     """
 
     status: Literal["done", "failed"]

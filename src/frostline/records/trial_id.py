@@ -9,10 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import MISSING, fields
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from frostline.records._json import plain
+from frostline.records._json import default_of, plain
 
 if TYPE_CHECKING:
     from frostline.records.plan import Plan
@@ -34,26 +34,10 @@ _PLAIN_TUNING = {"kind": "tune", "surgery": {}, "options": {}}  # left out toget
 
 
 def trial_id(spec: TrialSpec) -> str:
-    """A hash of everything that the trial's result depends on."""
-    return hashlib.sha256(json.dumps(_canonical_trial(spec), sort_keys=True).encode()).hexdigest()[:16]
-
-
-def canonical_plan(plan: Plan) -> dict[str, Any]:
-    """The plan as ids hash it; the reason stays in the form, always empty, as the first version had it."""
-    form = {name: plain(getattr(plan, name)) for name in PLAN_FIELDS}
-    return {**form, "because": "", **_later(plan, PLAN_FIELDS, LATER_PLAN_FIELDS)}
-
-
-def canonical_recipe(recipe: Recipe) -> dict[str, Any]:
-    """The recipe as ids hash it."""
-    form = {name: plain(getattr(recipe, name)) for name in RECIPE_FIELDS}
-    return {**form, **_later(recipe, RECIPE_FIELDS, LATER_RECIPE_FIELDS)}
-
-
-def _canonical_trial(spec: TrialSpec) -> list[Any]:
+    """Return a hash of everything that the trial's result depends on."""
     more = {name: plain(getattr(spec, name)) for name in _PLAIN_TUNING}
     more |= _later(spec, TRIAL_FIELDS, LATER_TRIAL_FIELDS)
-    return [
+    form = [
         spec.encoder.revision,
         spec.task.fingerprint,
         ",".join(spec.task.metrics),
@@ -62,16 +46,28 @@ def _canonical_trial(spec: TrialSpec) -> list[Any]:
         spec.train_rows,
         *([] if more == _PLAIN_TUNING else [more]),
     ]
+    return hashlib.sha256(json.dumps(form, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def canonical_plan(plan: Plan) -> dict[str, Any]:
+    """Return the plan in the form that ids hash; the reason is always empty, as in the first version."""
+    form = {name: plain(getattr(plan, name)) for name in PLAN_FIELDS}
+    return {**form, "because": "", **_later(plan, PLAN_FIELDS, LATER_PLAN_FIELDS)}
+
+
+def canonical_recipe(recipe: Recipe) -> dict[str, Any]:
+    """Return the recipe in the form that ids hash."""
+    form = {name: plain(getattr(recipe, name)) for name in RECIPE_FIELDS}
+    return {**form, **_later(recipe, RECIPE_FIELDS, LATER_RECIPE_FIELDS)}
 
 
 def _later(record: Any, first: Collection[str], left_out_at: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields that came after the first version and are not at the value at which they are left out."""
-    found = {}
+    """Return the fields that came after the first version, unless they have the value at which they are left out."""
+    later = {}
     for field in fields(record):
         if field.name in first:
             continue
-        default = field.default if field.default_factory is MISSING else field.default_factory()
         value = getattr(record, field.name)
-        if value != left_out_at.get(field.name, default):
-            found[field.name] = plain(value)
-    return found
+        if value != left_out_at.get(field.name, default_of(field)):
+            later[field.name] = plain(value)
+    return later

@@ -1,4 +1,4 @@
-"""A tuned model: what was recorded of it, and how one that only Frostline can load is put together."""
+"""A tuned model: its record, and the description from which Frostline loads a model that transformers cannot."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from frostline.records._json import Number, Record
-from frostline.records._version import FORMAT_VERSION
+from frostline.records._json import FORMAT_VERSION, Number, Record
 from frostline.records.encoder_and_task import BaseEncoder, TaskKind, TunedEncoder, TunedTask
 from frostline.records.plan import Plan
 from frostline.records.recipe import Recipe
@@ -19,11 +18,11 @@ EvaluationStep = Mapping[str, Number]
 
 @dataclass(frozen=True, kw_only=True)
 class Parameters(Record):
-    """How many parameters a model has.
+    """The numbers of parameters of a model.
 
     Args:
-        total: all that are kept, the head included.
-        trainable: those that were trained.
+        total: parameters that are kept, including the head.
+        trainable: parameters that were trained.
     """
 
     total: int
@@ -32,21 +31,21 @@ class Parameters(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class TuningResult(Record):
-    """What was recorded of a tuned model.
+    """The record of a tuned model.
 
     Args:
-        kind: of file.
-        format: of file.
-        encoder: that it was tuned from.
-        task: that it was tuned for.
-        plan: what was tuned.
-        recipe: how, with the learning rate that was used.
-        parameters: how many there are.
-        best: the evaluation that was kept.
+        kind: kind of file.
+        format: version of the file format.
+        encoder: the encoder that it was tuned from.
+        task: the task that it was tuned for.
+        plan: the plan.
+        recipe: the recipe, with the learning rate that was used.
+        parameters: numbers of parameters.
+        best: the evaluation of the kept epoch.
         metrics: task metrics by split.
-        audit: what changed and what did not, in a sentence.
-        notes: everything that is worth knowing, a sentence each.
-        seconds: of computing frozen states, training and testing.
+        audit: what changed and what did not, in one sentence.
+        notes: remarks for the reader, one sentence each.
+        seconds: time of computing frozen states, training and testing.
     """
 
     kind: Literal["tuned"] = "tuned"
@@ -65,17 +64,17 @@ class TuningResult(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class FrostlineModel(Record):
-    """How to put together a model that transformers cannot load: `frostline-model.json`.
+    """The description of a model that only Frostline can load: `frostline-model.json`.
 
     Args:
-        kind: of file.
-        format: of file.
+        kind: kind of file.
+        format: version of the file format.
         base: the encoder that it was tuned from.
-        plan: what was tuned.
-        recipe: how.
-        task: what it predicts.
-        labels: the names of the classes, in the order of their numbers; none for regression.
-        max_length: texts are cut at this many tokens.
+        plan: the plan.
+        recipe: the recipe.
+        task: kind of task.
+        labels: class names in the order of the class numbers; empty for regression.
+        max_length: number of tokens to which texts are truncated.
     """
 
     kind: Literal["tuned model"] = "tuned model"

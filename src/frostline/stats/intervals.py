@@ -151,17 +151,17 @@ class Summary:
 
 def summarise(values: Sequence[float]) -> Summary:
     """Return mean, standard deviation and t-interval; a single value has only a mean."""
-    found = np.asarray(values, dtype=np.float64)
-    mean = float(found.mean())
-    if len(found) < 2:
-        return Summary(count=len(found), mean=mean, deviation=None, low=None, high=None)
+    numbers = np.asarray(values, dtype=np.float64)
+    count, mean = len(numbers), float(numbers.mean())
+    if count < 2:
+        return Summary(count=count, mean=mean, deviation=None, low=None, high=None)
     from scipy.stats import t
 
-    deviation = float(found.std(ddof=1))
+    deviation = float(numbers.std(ddof=1))
     low = high = mean
     if deviation:
-        low, high = t.interval(0.95, len(found) - 1, loc=mean, scale=deviation / len(found) ** 0.5)
-    return Summary(count=len(found), mean=mean, deviation=deviation, low=float(low), high=float(high))
+        low, high = t.interval(0.95, count - 1, loc=mean, scale=deviation / count**0.5)
+    return Summary(count=count, mean=mean, deviation=deviation, low=float(low), high=float(high))
 
 
 def summarise_ratio(ones: Sequence[float], others: Sequence[float]) -> Summary:

@@ -59,7 +59,15 @@ def judge_of(metric: str, labels: Numbers, predictions: Sequence[Numbers]) -> Ju
     # Values that are not finite are left to the metric, which raises its own error.
     quick = _QUICK.get(metric, _unknown) if finite else _unknown
     judge = quick(labels, predictions)
-    return lambda counts: _fill_gaps(metric, labels, predictions, counts, judge(counts))
+
+    def judge_all(counts: Numbers) -> Numbers:
+        values = judge(counts)
+        for model, draw in np.argwhere(np.isnan(values)):  # the quick way cannot compute these
+            times = counts[:, draw].astype(np.int64)
+            values[model, draw] = METRICS[metric](np.repeat(labels, times), np.repeat(predictions[model], times))
+        return values
+
+    return judge_all
 
 
 def draw_counts(count: int, groups: Sequence[str] | None, *, seed: int, draws: int) -> Iterator[Numbers]:
@@ -67,25 +75,14 @@ def draw_counts(count: int, groups: Sequence[str] | None, *, seed: int, draws: i
 
     Floating point, because matrix products of integers are slow.
     """
-    places = {name: place for place, name in enumerate(dict.fromkeys(groups or ()))}
-    units = np.arange(count) if groups is None else np.array([places[name] for name in groups])
-    size = count if groups is None else len(places)
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(groups or ()))}
+    units = np.arange(count) if groups is None else np.array([numbers[name] for name in groups])
+    size = count if groups is None else len(numbers)
     source = np.random.default_rng(seed)
     step = max(1, _CELLS // count)
     for start in range(0, draws, step):
         drawn = [source.integers(0, size, size) for _ in range(start, min(start + step, draws))]
         yield np.stack([np.bincount(draw, minlength=size) for draw in drawn], axis=1).astype(np.float64)[units]
-
-
-def _fill_gaps(
-    metric: str, labels: Numbers, predictions: Sequence[Numbers], counts: Numbers, values: Numbers
-) -> Numbers:
-    """Return the values, with those that are NaN, which the quick way cannot compute, computed by the metric itself."""
-    filled = values.copy()
-    for model, draw in np.argwhere(np.isnan(values)):
-        times = counts[:, draw].astype(np.int64)
-        filled[model, draw] = METRICS[metric](np.repeat(labels, times), np.repeat(predictions[model], times))
-    return filled
 
 
 def _unknown(labels: Numbers, predictions: Sequence[Numbers]) -> Judge:
@@ -156,11 +153,11 @@ def _spearman(labels: Numbers, predictions: Sequence[Numbers]) -> Judge:
 
 def _sort(column: Numbers) -> tuple[Numbers, Numbers, Numbers]:
     """Return the order of the rows by value, the end of each distinct value in it, and each row's value number."""
-    _, places, sizes = np.unique(column, return_inverse=True, return_counts=True)
-    return np.argsort(places), np.cumsum(sizes) - 1, places
+    _, numbers, sizes = np.unique(column, return_inverse=True, return_counts=True)
+    return np.argsort(numbers), np.cumsum(sizes) - 1, numbers
 
 
-def _rank(counts: Numbers, order: Numbers, ends: Numbers, places: Numbers) -> tuple[Numbers, Numbers]:
+def _rank(counts: Numbers, order: Numbers, ends: Numbers, numbers: Numbers) -> tuple[Numbers, Numbers]:
     """Return every row's rank within each draw minus the mean rank, (rows, draws), and their sum of squares, (draws,).
 
     Equal values share the mean of their ranks: all lower values and half of the equal ones. Ranks are multiples of one
@@ -169,7 +166,7 @@ def _rank(counts: Numbers, order: Numbers, ends: Numbers, places: Numbers) -> tu
     up_to = np.cumsum(counts[order], axis=0)[ends]
     held = np.diff(up_to, axis=0, prepend=0.0)
     ranks = up_to - (held + up_to[-1]) / 2
-    return ranks[places], np.einsum("vd,vd,vd->d", held, ranks, ranks)
+    return ranks[numbers], np.einsum("vd,vd,vd->d", held, ranks, ranks)
 
 
 def _divide(above: Numbers, below: Numbers) -> Numbers:
@@ -207,8 +204,8 @@ def _one_hot(numbers: Numbers, classes: int) -> Any:
     from scipy.sparse import csr_array
 
     columns, rows = np.indices(numbers.shape)
-    places = (columns * classes + numbers).ravel(), rows.ravel()
-    return csr_array((np.ones(numbers.size), places), shape=(len(numbers) * classes, numbers.shape[1]))
+    coordinates = (columns * classes + numbers).ravel(), rows.ravel()
+    return csr_array((np.ones(numbers.size), coordinates), shape=(len(numbers) * classes, numbers.shape[1]))
 
 
 def _accuracy(labelled: Numbers, predicted: Numbers, hits: Numbers, names: Numbers) -> Numbers:
@@ -216,7 +213,7 @@ def _accuracy(labelled: Numbers, predicted: Numbers, hits: Numbers, names: Numbe
 
 
 def _f1(labelled: Numbers, predicted: Numbers, hits: Numbers, names: Numbers) -> Numbers:
-    return np.asarray(_f1s(labelled, predicted, hits)[:, names == 1].sum(1))  # 0 where there is no class 1
+    return np.asarray(_f1s(labelled, predicted, hits)[:, names == 1].sum(1))  # 0 if there is no class 1
 
 
 def _macro_f1(labelled: Numbers, predicted: Numbers, hits: Numbers, names: Numbers) -> Numbers:

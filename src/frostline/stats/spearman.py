@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from functools import cache
 from itertools import permutations
-from typing import Any
 
 import numpy as np
 
+from frostline.stats.resampling import Numbers
+
 _EXACT = 8  # largest number of pairs with an exact p-value: all orders can be listed, and Student's t is a poor guide
-Numbers = np.ndarray[Any, np.dtype[Any]]
 
 
 def spearman(one: Numbers, other: Numbers) -> tuple[float, float]:

@@ -8,8 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 from frostline.errors import DataError, OptionError, did_you_mean
+from frostline.records.table import group_by
 from frostline.tasks.raw_table import RawTable, listed, show
 
 _TEXT_NAMES = (
@@ -49,7 +51,7 @@ class Columns:
     pair: str | None
     label: str
     choices: tuple[str, ...]
-    guessed: tuple[tuple[str, str], ...]  # role and column
+    guessed: tuple[tuple[str, str], ...] = ()  # role and column
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -90,12 +92,9 @@ def choose_columns(
 
 def guesses_in_words(guessed: Sequence[tuple[str, str]]) -> str:
     """Return a sentence with each role and the columns that were guessed for it."""
-    roles: dict[str, list[str]] = {}
-    for role, column in guessed:
-        roles.setdefault(role, []).append(show(column))
-    return (
-        f"columns guessed from their names: {', '.join(f'{role} = {listed(names)}' for role, names in roles.items())}"
-    )
+    roles = group_by(guessed, key=itemgetter(0))
+    guesses = [f"{role} = {listed([show(column) for _, column in pairs])}" for role, pairs in roles.items()]
+    return f"columns guessed from their names: {', '.join(guesses)}"
 
 
 def check_columns(
@@ -108,11 +107,10 @@ def check_columns(
 ) -> tuple[str, ...]:
     """Return the names in `choices`; refuse columns that the table does not have."""
     names = tuple(name.strip() for name in choices.split(",")) if isinstance(choices, str) else tuple(choices or ())
-    flags = {"`text`": [text], "`text_pair`": [text_pair], "`label`": [label], "`choices`": names}
-    for flag, columns in flags.items():
-        for column in columns:
-            if column is not None:
-                check_column(table, column, flag)
+    flags = [("`text`", text), ("`text_pair`", text_pair), ("`label`", label)]
+    for flag, column in [*flags, *(("`choices`", name) for name in names)]:
+        if column is not None:
+            check_column(table, column, flag)
     return names
 
 
@@ -150,12 +148,12 @@ def _guess_choices(table: RawTable, by_key: dict[str, str]) -> tuple[str, ...]:
     for name in _CHOICE_LISTS:
         if name in by_key and isinstance(table.columns[by_key[name]][0], list | tuple):
             return (by_key[name],)
-    by_stem: dict[str, list[str]] = {}
-    for key in sorted(by_key, key=lambda k: (len(k), k)):
-        match = _CHOICE_COLUMN.fullmatch(key)
-        if match:
-            by_stem.setdefault(match[1], []).append(by_key[key])
-    return next((tuple(columns) for columns in by_stem.values() if len(columns) >= 2), ())
+    ordered = sorted(by_key, key=lambda key: (len(key), key))
+    matches = [match for match in map(_CHOICE_COLUMN.fullmatch, ordered) if match]
+    for group in group_by(matches, key=itemgetter(1)).values():
+        if len(group) > 1:
+            return tuple(by_key[match[0]] for match in group)
+    return ()
 
 
 def _use_last_column(

@@ -160,11 +160,10 @@ def _refuse_mixture(table: RawTable, column: str, values: list[Value], kind: Kin
         usual, rare = counts[0][0], counts[-1][0]
         odd = kinds.index(rare)
         count = f"{counts[0][1]:,} of {len(values):,} labels are {usual}s"
+        problem, remedy = f"is a {rare}", "fix it, or make all labels names"
         if kind == "regression" or usual == "number":
-            raise table.error(odd, column, f"{show(values[odd])} is not a number, but {count}; fix or remove the row")
-        raise table.error(
-            odd, column, f"{show(values[odd])} is a {rare}, but {count}; fix it, or make all labels names"
-        )
+            problem, remedy = "is not a number", "fix or remove the row"
+        raise table.error(odd, column, f"{show(values[odd])} {problem}, but {count}; {remedy}")
     return len(counts) == 1 and counts[0][0] == "number"
 
 

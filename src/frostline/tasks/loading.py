@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from frostline.errors import DataError, OptionError, did_you_mean
-from frostline.tasks.assemble import UnsplitTask, assemble
+from frostline.tasks.assemble import assemble
 from frostline.tasks.columns import Columns, check_column, choose_columns
 from frostline.tasks.labels import LabelColumn, parse_choice_labels, parse_known_labels, parse_labels
-from frostline.tasks.preset import Preset, find_preset, near_preset, unknown_preset
+from frostline.tasks.metrics import choose_metrics
+from frostline.tasks.preset import DataDir, Preset, find_preset, near_preset, unknown_preset
 from frostline.tasks.raw_table import RawTable, is_missing, listed, show
-from frostline.tasks.readers.arrow import read_dataset, read_frame
+from frostline.tasks.readers.arrow import read_in_memory
 from frostline.tasks.readers.files import format_of, has_known_suffix, missing_file, read_file
 from frostline.tasks.readers.hub import is_saved_dataset, load_hub, load_saved
 from frostline.tasks.task import KINDS, Kind, Labels, Protocol, Split, Task
@@ -42,7 +43,7 @@ def load_task(
     text_pair: str | None = None,
     label: str | None = None,
     choices: str | Sequence[str] | None = None,
-    data_dir: str | Path | DatasetDict | None = None,
+    data_dir: DataDir = None,
     validation: Source | None = None,
     test: Source | None = None,
     metric: str | None = None,
@@ -81,7 +82,8 @@ def load_task(
     preset = _find_preset(data)
     if preset is None:
         if data_dir is not None:
-            raise OptionError(f"`data_dir` needs a preset; {_name_of(data)} is not one{_near_preset(data)}")
+            hint = near_preset(data) if isinstance(data, str) else ""
+            raise OptionError(f"`data_dir` needs a preset; {_name_of(data)} is not one{hint}")
         tables, name = _read_tables(data, revision)
         columns = choose_columns(tables["train"], text=text, text_pair=text_pair, label=label, choices=choices)
         notes = _drop_unlabelled(tables, columns)
@@ -90,11 +92,12 @@ def load_task(
                 if split in tables:
                     raise OptionError(f"`{split}`: {_name_of(data)} already has a {split} split; give one of them")
                 tables[split] = _read_table(source, split)
-        parts = _parse_tables(name, tables, columns, kind=kind, notes=notes, may_be_one=not splits)
+        task = _parse_tables(name, tables, columns, kind=kind, notes=notes, may_be_one=not splits)
     else:
         own = {"text": text, "text_pair": text_pair, "label": label, "choices": choices, "kind": kind}
-        parts = _read_preset(preset, {**own, "validation": validation, "test": test}, data_dir, revision)
-    return assemble(parts, protocol=protocol, seed=seed, metric=metric, carves=splits)
+        task = _read_preset(preset, {**own, "validation": validation, "test": test}, data_dir, revision)
+    sizes = preset.sizes if preset else None
+    return assemble(task, protocol=protocol, seed=seed, metric=metric, carves=splits, sizes=sizes)
 
 
 def _find_preset(data: Source) -> Preset | None:
@@ -104,10 +107,8 @@ def _find_preset(data: Source) -> Preset | None:
     return find_preset(data)
 
 
-def _read_preset(
-    preset: Preset, given: Mapping[str, object], data_dir: str | Path | DatasetDict | None, revision: str | None
-) -> UnsplitTask:
-    useless = [f"`{name}`" for name, value in given.items() if value is not None]
+def _read_preset(preset: Preset, options: Mapping[str, object], data_dir: DataDir, revision: str | None) -> Task:
+    useless = [f"`{name}`" for name, value in options.items() if value is not None]
     if useless:
         raise OptionError(
             f"{', '.join(useless)}: not with the preset {preset.name}, which has its own columns and splits"
@@ -129,7 +130,7 @@ def _read_tables(data: Source, revision: str | None) -> tuple[dict[str, RawTable
             raise missing_file(Path(data))
         if match is None or data.lower().startswith(_BENCHMARK_PREFIXES):
             raise unknown_preset(data)
-        hint = "check the name and the network" + _near_preset(data)
+        hint = "check the name and the network" + near_preset(data)
         return _read_dict(data, load_hub(match[1], config=match[2], revision=revision, hint=hint)), data
     if revision is not None:
         raise OptionError(f"`revision` needs a hub dataset; {_name_of(data)} is not one")
@@ -153,12 +154,11 @@ def _read_table(source: Any, role: str) -> RawTable:
 
 
 def _read_in_memory(name: str, source: Any) -> RawTable:
-    kind = type(source).__name__
-    if kind == "DataFrame":
-        return read_frame(name, source)
-    if kind == "Dataset":
-        return read_dataset(name, source)
-    raise OptionError(f"{name}: cannot read a task from a {kind}; give a file, a DataFrame or a Dataset")
+    table = read_in_memory(name, source)
+    if table is None:
+        kind = type(source).__name__
+        raise OptionError(f"{name}: cannot read a task from a {kind}; give a file, a DataFrame or a Dataset")
+    return table
 
 
 def _read_dict(name: str, splits: Mapping[str, Any]) -> dict[str, RawTable]:
@@ -192,7 +192,7 @@ def _parse_tables(
     kind: Kind | None,
     notes: Sequence[str],
     may_be_one: bool,
-) -> UnsplitTask:
+) -> Task:
     train = tables["train"]
     if kind == "multiple choice" and not columns.choices:
         raise OptionError(f"{train.name}: multiple choice needs the columns with the choices (`choices`)")
@@ -213,13 +213,16 @@ def _parse_tables(
         else:
             labels = parse_known_labels(table, columns.label, train_labels)
         splits[role] = Split(texts=texts, pairs=pairs, choices=choices, labels=labels, rows=tuple(table.rows))
-    return UnsplitTask(
+    task_kind: Kind = train_labels.kind if train_labels else "multiple choice"
+    names = train_labels.names if train_labels else _choice_names(splits)
+    return Task(
         name=name,
-        kind=train_labels.kind if train_labels else "multiple choice",
-        label_names=train_labels.names if train_labels else _choice_names(splits),
+        kind=task_kind,
+        label_names=names,
         train=splits["train"],
         validation=splits.get("validation"),
         test=splits.get("test"),
+        metrics=choose_metrics(task_kind, splits["train"], n_classes=len(names)),
         source=train.name,
         notes=(*columns.notes, *(train_labels.notes if train_labels else ()), *notes),
         guessed_columns=columns.guessed,
@@ -240,7 +243,3 @@ def _exists(data: str) -> bool:
 
 def _name_of(data: object) -> str:
     return show(str(data)) if isinstance(data, str | Path) else type(data).__name__
-
-
-def _near_preset(data: object) -> str:
-    return near_preset(data) if isinstance(data, str) else ""

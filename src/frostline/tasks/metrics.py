@@ -63,7 +63,7 @@ class TaskMetric:
 
     @property
     def gain(self) -> float:
-        """Times the value: points, the more the better."""
+        """The factor from a value to points of which more are better."""
         return self.signed(self.points)
 
     def signed(self, value: float) -> float:
@@ -92,7 +92,6 @@ class TaskMetric:
 
 METRICS: Registry[TaskMetric] = Registry("task metric")
 
-_CHOOSING: tuple[Kind, ...] = ("classification", "multiple choice")
 _Function = Callable[["Numbers", "Numbers"], float]
 
 
@@ -108,9 +107,8 @@ def task_metric(
     """Register a function of (labels, predictions) under its own name; its docstring's first line is the summary."""
 
     def register(function: _Function) -> TaskMetric:
-        name = function.__name__
         metric = TaskMetric(
-            name=name,
+            name=function.__name__,
             summary=describe(function)[0],
             kinds=kinds,
             higher_is_better=higher_is_better,
@@ -120,12 +118,12 @@ def task_metric(
             most=most,
             function=function,
         )
-        return METRICS.add(name, metric)
+        return METRICS.add(metric.name, metric)
 
     return register
 
 
-@task_metric(kinds=_CHOOSING)
+@task_metric(kinds=("classification", "multiple choice"))
 def accuracy(labels: Numbers, predictions: Numbers) -> float:
     """The share of rows with the right prediction."""
     return float((labels == predictions).mean())
@@ -220,27 +218,18 @@ def choose_metrics(
         default: the task's own metrics, instead of those for its kind.
     """
     if asked is not None:
-        check_metric(asked, kind, n_classes=n_classes)
-    if not default and kind == "regression":
-        default = ("spearman", "pearson")
+        fits_kind = kind in METRICS[asked].kinds
+        fitting = [n for n, m in METRICS.items() if kind in m.kinds and not (m.binary_only and n_classes != 2)]
+        if asked not in fitting:
+            task = f"{kind} with {n_classes} classes" if fits_kind else kind
+            raise OptionError(f"metric {asked!r} does not fit {task}; these do: {', '.join(fitting)}")
     if not default:
-        default = ("macro_f1", "accuracy") if kind == "classification" and is_imbalanced(train) else ("accuracy",)
+        sizes = Counter(train.labels).values()
+        is_imbalanced = max(sizes) > IMBALANCE * min(sizes)
+        classification = ("macro_f1", "accuracy") if is_imbalanced else ("accuracy",)
+        defaults = {"classification": classification, "regression": ("spearman", "pearson")}
+        default = defaults.get(kind, ("accuracy",))
     return tuple(dict.fromkeys((asked or default[0], *default)))
-
-
-def check_metric(name: str, kind: Kind, *, n_classes: int) -> None:
-    """Refuse an unknown metric, or one that does not fit this kind of task; the message lists those that fit."""
-    metric = METRICS[name]
-    fitting = [n for n, m in METRICS.items() if kind in m.kinds and not (m.binary_only and n_classes != 2)]
-    if name not in fitting:
-        task = f"{kind} with {n_classes} classes" if kind in metric.kinds else kind
-        raise OptionError(f"metric {name!r} does not fit {task}; these do: {', '.join(fitting)}")
-
-
-def is_imbalanced(split: Split) -> bool:
-    """Whether the largest class has more than three times the rows of the smallest."""
-    sizes = Counter(split.labels).values()
-    return max(sizes) > IMBALANCE * min(sizes)
 
 
 def _is_constant(values: Numbers) -> bool:

@@ -9,16 +9,17 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from frostline.errors import OptionError, did_you_mean
 from frostline.registry import Registry
-from frostline.tasks.assemble import UnsplitTask
 from frostline.tasks.raw_table import show
-from frostline.tasks.task import Kind
+from frostline.tasks.task import Kind, Task
 
 if TYPE_CHECKING:
     from datasets import DatasetDict
+
+DataDir: TypeAlias = "str | Path | DatasetDict | None"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +35,7 @@ class Preset:
         aliases: further names, besides those that differ only in case and punctuation.
         tags: linguistic features and kinds of distribution shift that Lodha et al. 2023 name for the task.
         takes_data_dir: whether the rows can come from a folder of the user's.
+        sizes: numbers of rows of (test, validation) to carve; None to carve shares of the rows.
     """
 
     name: str
@@ -44,8 +46,9 @@ class Preset:
     aliases: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     takes_data_dir: bool = True
+    sizes: tuple[int, int] | None = None
 
-    def read(self, data_dir: str | Path | DatasetDict | None, revision: str | None) -> UnsplitTask:
+    def read(self, data_dir: DataDir, revision: str | None) -> Task:
         """Return the official rows, from a folder (or dataset) if one is given."""
         raise NotImplementedError
 
@@ -55,7 +58,7 @@ PRESETS: Registry[Preset] = Registry("preset", package="frostline.tasks.presets"
 
 def find_preset(name: str) -> Preset | None:
     """Return the preset with this name or alias, whatever its case, - _ . and spaces; None if there is none."""
-    return next((preset for known, preset in _names().items() if _key(known) == _key(name)), None)
+    return next((preset for known, preset in _names().items() if name_key(known) == name_key(name)), None)
 
 
 def near_preset(name: str) -> str:
@@ -73,9 +76,10 @@ def unknown_preset(name: str) -> OptionError:
 
 def _names() -> dict[str, Preset]:
     """Return every preset by its name and by its aliases, the names first."""
-    presets = [preset for _, preset in PRESETS.items()]
-    return {preset.name: preset for preset in presets} | {name: preset for preset in presets for name in preset.aliases}
+    presets = dict(PRESETS.items())
+    return presets | {alias: preset for preset in presets.values() for alias in preset.aliases}
 
 
-def _key(name: str) -> str:
+def name_key(name: str) -> str:
+    """Return the name without case, - _ . and spaces: names with the same key are the same."""
     return re.sub(r"[-_.\s]", "", name.lower())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 from frostline.errors import DataError
@@ -42,6 +42,10 @@ class RawTable:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def with_columns(self, columns: Mapping[str, Sequence[object]]) -> RawTable:
+        """Return the table with these columns added, or replaced."""
+        return replace(self, columns={**self.columns, **columns})
 
     def error(self, index: int, column: str, problem: str) -> DataError:
         """Return a one-line error about the cell at a row (position from 0) and column."""

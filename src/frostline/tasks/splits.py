@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_right
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import repeat
+from operator import itemgetter
 
 from frostline.errors import OptionError
+from frostline.records.table import group_by
 from frostline.tasks.task import Split
 
 BINS = 10
@@ -31,7 +33,10 @@ def divide(split: Split, size: int, *, seed: int, purpose: str) -> tuple[Split, 
     units = _units(split)
     ranks = row_ranks(split, f"{purpose} {seed}")
     ordered = sorted(units, key=lambda unit: min(ranks[i] for i in unit))
-    picked = _fill(ordered, strata, _quotas(strata, size))
+    sizes = Counter(strata)
+    # In proportion, at least one row of each stratum with two or more, never all.
+    quotas = {s: min(max(quota, 1), sizes[s] - 1) for s, quota in _proportional(sizes, size).items()}
+    picked = _fill(ordered, strata, quotas)
     return split.take(i for i in range(len(split)) if i not in picked), split.take(sorted(picked))
 
 
@@ -56,9 +61,7 @@ def sample(split: Split, n: int, *, balanced: bool = False, seed: int = 0) -> Sp
         return split
     else:
         quotas = _proportional(sizes, n)
-    members: dict[int, list[int]] = defaultdict(list)
-    for index, stratum in enumerate(strata):
-        members[stratum].append(index)
+    members = group_by(range(len(split)), strata.__getitem__)
     ranks = row_ranks(split, f"sample {seed}", tell_copies_apart=True)
     picked = [i for s, quota in quotas.items() for i in sorted(members[s], key=ranks.__getitem__)[:quota]]
     return split.take(sorted(picked))
@@ -86,33 +89,25 @@ def count_twins(split: Split, other: Split) -> int:
 
 def count_duplicates(split: Split) -> tuple[int, int]:
     """Return (rows that repeat an earlier one, texts whose copies have different labels)."""
-    labels: dict[Content, set[float]] = defaultdict(set)
-    for content, label in zip(row_contents(split), split.labels, strict=True):
-        labels[content].add(label)
-    return len(split) - len(labels), sum(len(different) > 1 for different in labels.values())
+    labelled = group_by(zip(row_contents(split), split.labels, strict=True), key=itemgetter(0))
+    conflicts = sum(len(set(copies)) > 1 for copies in labelled.values())
+    return len(split) - len(labelled), conflicts
 
 
 def _units(split: Split) -> list[list[int]]:
     """Return lists of positions that must stay together: connected by the same content or the same group."""
-    parent = list(range(len(split)))
+    import numpy as np
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
 
-    def root(i: int) -> int:
-        while parent[i] != i:
-            parent[i] = parent[parent[i]]
-            i = parent[i]
-        return i
-
-    for keys in (row_contents(split), split.groups or ()):
+    firsts: list[int] = []  # of every row, the first row with its content; then the first row with its group
+    for keys in filter(None, (row_contents(split), split.groups)):
         first: dict[object, int] = {}
-        for i, key in enumerate(keys):
-            earlier = first.setdefault(key, i)
-            if earlier != i:
-                a, b = root(earlier), root(i)
-                parent[max(a, b)] = min(a, b)
-    members: dict[int, list[int]] = defaultdict(list)
-    for i in range(len(split)):
-        members[root(i)].append(i)
-    return list(members.values())
+        firsts += [first.setdefault(key, row) for row, key in enumerate(keys)]
+    edges = np.arange(len(firsts)) % len(split), np.array(firsts)
+    graph = coo_array((np.ones(len(firsts)), edges), shape=(len(split), len(split)))
+    _, units = connected_components(graph, directed=False)
+    return list(group_by(range(len(split)), units.tolist().__getitem__).values())
 
 
 def row_ranks(split: Split, salt: str, *, tell_copies_apart: bool = False) -> list[bytes]:
@@ -139,12 +134,6 @@ def _proportional(sizes: Counter[int], total: int) -> dict[int, int]:
     for s in by_remainder[: total - sum(quotas.values())]:
         quotas[s] += 1
     return quotas
-
-
-def _quotas(strata: Sequence[int], size: int) -> dict[int, int]:
-    """Return the rows per stratum to carve: in proportion, at least one of each with two or more, never all."""
-    sizes = Counter(strata)
-    return {s: min(max(quota, 1), sizes[s] - 1) for s, quota in _proportional(sizes, size).items()}
 
 
 def _fill(units: list[list[int]], strata: Sequence[int], quotas: dict[int, int]) -> set[int]:

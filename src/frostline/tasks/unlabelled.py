@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from frostline.errors import DataError
 from frostline.tasks import Split
-from frostline.tasks.columns import Columns, check_columns, choose_columns, list_columns
+from frostline.tasks.columns import check_columns, choose_columns, list_columns
 from frostline.tasks.raw_table import RawTable, show
-from frostline.tasks.readers.arrow import read_dataset, read_frame
+from frostline.tasks.readers.arrow import read_in_memory
 from frostline.tasks.readers.files import has_known_suffix, read_file
 from frostline.tasks.texts import parse_rows
 
@@ -36,7 +35,15 @@ def read_unlabelled(
     table = _read_table(data)
     if table is None:
         return read_list(data), ()
-    columns = _choose_columns(table, text, text_pair, choices)
+    check_columns(table, text=text, text_pair=text_pair, choices=choices)
+    labelled = table.with_columns({_STAND_IN: [0] * len(table)})  # a label column may be missing
+    try:
+        columns = choose_columns(labelled, text=text, text_pair=text_pair, label=_STAND_IN, choices=choices)
+    except DataError:
+        names = list_columns(table)
+        raise DataError(
+            f"{table.name}: cannot tell which column contains the text; choose it with `text` from {names}"
+        ) from None
     texts, pairs, candidates = parse_rows(table, columns)
     rows = Split(texts=texts, pairs=pairs, choices=candidates, labels=(0,) * len(texts), rows=tuple(table.rows))
     return rows, columns.notes
@@ -90,22 +97,4 @@ def _read_table(data: Any) -> RawTable | None:
                 f"{show(str(data))}: no such file; give one with a column of texts (or, from Python, a list of texts)"
             )
         return read_file(data)
-    kind = type(data).__name__
-    if kind == "DataFrame":
-        return read_frame(kind, data)
-    return read_dataset(kind, data) if kind == "Dataset" else None
-
-
-def _choose_columns(
-    table: RawTable, text: str | None, pair: str | None, choices: str | Sequence[str] | None
-) -> Columns:
-    """Return the columns as for a task; a made-up column replaces the label, which may be missing."""
-    check_columns(table, text=text, text_pair=pair, choices=choices)
-    labelled = replace(table, columns={**table.columns, _STAND_IN: [0] * len(table)})
-    try:
-        return choose_columns(labelled, text=text, text_pair=pair, label=_STAND_IN, choices=choices)
-    except DataError:
-        names = list_columns(table)
-        raise DataError(
-            f"{table.name}: cannot tell which column contains the text; choose it with `text` from {names}"
-        ) from None
+    return read_in_memory(type(data).__name__, data)

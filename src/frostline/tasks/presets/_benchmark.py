@@ -6,38 +6,22 @@ Tables that differ by more than names (nested rows, files without a header) are 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from frostline.errors import DataError, OptionError
-from frostline.tasks.assemble import UnsplitTask
+from frostline.tasks.columns import Columns
 from frostline.tasks.labels import LabelColumn, parse_choice_labels, parse_known_labels
-from frostline.tasks.preset import PRESETS, Preset
+from frostline.tasks.preset import PRESETS, DataDir, Preset, name_key
 from frostline.tasks.raw_table import RawTable, counted, listed, show
 from frostline.tasks.readers.arrow import read_dataset
 from frostline.tasks.readers.delimited import read_csv, read_plain_tsv
 from frostline.tasks.readers.files import SUFFIXES, format_of, read_file, read_text
 from frostline.tasks.readers.hub import is_saved_dataset, load_hub, load_saved
-from frostline.tasks.task import Labels, Split
-
-if TYPE_CHECKING:
-    from datasets import DatasetDict
-
-
-@dataclass(frozen=True, kw_only=True)
-class Fields:
-    """The texts of a benchmark's rows, built from its columns."""
-
-    texts: Sequence[str]
-    pairs: Sequence[str] | None = None
-    choices: Sequence[tuple[str, ...]] | None = None
-    groups: Sequence[str] | None = None
-
-
-Builder = Callable[[RawTable], Fields]
+from frostline.tasks.task import Labels, Split, Task
+from frostline.tasks.texts import Texts, parse_rows, parse_texts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,11 +32,15 @@ class Benchmark(Preset):
         hub: dataset id and configuration on the hub.
         folders: possible names of its folder, in any case and punctuation.
         columns: possible columns of every role, the hub's name first; 'label' is one of the roles.
-        build: function from a table whose columns are named by role to texts, pairs, choices and groups.
+        text: role of the text.
+        pair: role of the second text, if there is one.
+        choices: roles of the choices of multiple choice.
+        group: role of a text; rows in which it is the same are never separated.
         train_files: stems of the training file, on disk and on the hub.
         dev_files: stems of the official dev file (which becomes the test split).
         headerless: column names for formats whose official file has no header.
         tidy: function from the official form of a table to the hub's, if they differ by more than names.
+        combine: function that adds texts made of several columns to a table whose columns are named by role.
         drops_label: a label that marks rows to leave out.
         drops_short_rows: whether the official file is known to have damaged rows.
         dev_alone: whether the dev file alone makes a task, with splits carved from it.
@@ -61,16 +49,20 @@ class Benchmark(Preset):
     hub: tuple[str, str | None]
     folders: tuple[str, ...]
     columns: Mapping[str, tuple[str, ...]]
-    build: Builder
+    text: str = "text"
+    pair: str | None = None
+    choices: tuple[str, ...] = ()
+    group: str | None = None
     train_files: tuple[str, ...] = ("train",)
     dev_files: tuple[str, ...] = ("dev", "validation", "val")
     headerless: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     tidy: Callable[[RawTable], RawTable] | None = None
+    combine: Callable[[RawTable], RawTable] | None = None
     drops_label: str | None = None
     drops_short_rows: bool = False
     dev_alone: bool = False
 
-    def read(self, data_dir: str | Path | DatasetDict | None, revision: str | None) -> UnsplitTask:
+    def read(self, data_dir: DataDir, revision: str | None) -> Task:
         """Return the official rows, from a folder (or dataset) if one is given, else from the hub."""
         if data_dir is None:
             name, config = self.hub
@@ -92,11 +84,12 @@ class Benchmark(Preset):
             train, dev = dev, None
         if train is None:
             raise DataError(f"{source}: neither train nor dev rows for {self.name}")
-        return UnsplitTask(
+        return Task(
             name=self.name,
             kind=self.kind,
             label_names=self.label_names,
             train=_parse_split(self, train, "train", notes),
+            validation=None,
             test=None if dev is None else _parse_split(self, dev, "dev", notes),
             source=train.name if dev is None else source,
             metrics=self.metrics,
@@ -105,12 +98,13 @@ class Benchmark(Preset):
         )
 
 
-def register(benchmark: Benchmark) -> Preset:
-    """Add a benchmark to `PRESETS` and return it."""
-    return PRESETS.add(benchmark.name, benchmark)
+def register(*benchmarks: Benchmark) -> None:
+    """Add benchmarks to `PRESETS`."""
+    for benchmark in benchmarks:
+        PRESETS.add(benchmark.name, benchmark)
 
 
-def _read_dict(task: Benchmark, splits: DatasetDict) -> tuple[RawTable | None, RawTable | None]:
+def _read_dict(task: Benchmark, splits: Mapping[str, Any]) -> tuple[RawTable | None, RawTable | None]:
     tables = []
     for stems in (task.train_files, task.dev_files):
         stem = next((stem for stem in stems if stem in splits), None)
@@ -127,8 +121,8 @@ def _find_folder(task: Benchmark, folder: Path) -> Path:
     if not folder.is_dir():
         problem = "is a file, not a folder" if folder.exists() else "no such folder"
         raise DataError(f"{folder}: {problem}; `data_dir` takes the folder with the files of {task.name}")
-    keys = {_key(name) for name in task.folders}
-    inside = sorted(entry for entry in folder.iterdir() if entry.is_dir() and _key(entry.name) in keys)
+    keys = {name_key(name) for name in task.folders}
+    inside = sorted(entry for entry in folder.iterdir() if entry.is_dir() and name_key(entry.name) in keys)
     if inside:
         return inside[0]
     if is_saved_dataset(folder) or any(_find_files(folder, stems) for stems in (task.train_files, task.dev_files)):
@@ -197,15 +191,19 @@ def _parse_split(task: Benchmark, table: RawTable, name: str, notes: list[str]) 
         if len(kept) < len(table):
             dropped = counted(len(table) - len(kept), "row")
             notes.append(f"{name}: {dropped} without an agreed label ({task.drops_label!r}) left out")
-            columns = {column: [cells[i] for i in kept] for column, cells in table.columns.items()}
-            table = replace(table, columns=columns, rows=[table.rows[i] for i in kept])
-    fields = task.build(table)
+            kept_cells = {column: [cells[i] for i in kept] for column, cells in table.columns.items()}
+            table = replace(table, columns=kept_cells, rows=[table.rows[i] for i in kept])
+        if not kept:
+            raise DataError(f"{table.name}: no row has an agreed label")
+    table = task.combine(table) if task.combine else table
+    columns = Columns(text=task.text, pair=task.pair, label="label", choices=task.choices)
+    texts, pairs, choices = parse_rows(table, columns)
     return Split(
-        texts=tuple(fields.texts),
-        pairs=None if fields.pairs is None else tuple(fields.pairs),
-        choices=None if fields.choices is None else tuple(fields.choices),
-        labels=_parse_labels(task, table, fields),
-        groups=None if fields.groups is None else tuple(fields.groups),
+        texts=texts,
+        pairs=pairs,
+        choices=choices,
+        labels=_parse_labels(task, table, choices),
+        groups=parse_texts(table, task.group) if task.group else None,
         rows=tuple(table.rows),
     )
 
@@ -225,9 +223,9 @@ def _name_by_role(task: Benchmark, table: RawTable) -> RawTable:
     return replace(table, columns=columns, class_names=names)
 
 
-def _parse_labels(task: Benchmark, table: RawTable, fields: Fields) -> Labels:
-    if fields.choices is not None:
-        return parse_choice_labels(table, "label", fields.choices)
+def _parse_labels(task: Benchmark, table: RawTable, choices: Sequence[Texts] | None) -> Labels:
+    if choices is not None:
+        return parse_choice_labels(table, "label", choices)
     if task.label_names:
         # The hub's own class names are not always readable ('1' and '2' for Yelp), so only its numbers are used.
         names = [_official_name(task, cell) for cell in table.columns["label"]]
@@ -242,7 +240,3 @@ def _official_name(task: Benchmark, cell: object) -> object:
     if isinstance(cell, int) and 0 <= cell < len(task.label_names):
         return task.label_names[cell]
     return None if isinstance(cell, int) and cell == -1 else cell
-
-
-def _key(name: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", name.lower())

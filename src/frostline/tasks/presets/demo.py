@@ -7,16 +7,10 @@ The other three sources are ready-made domain shifts from the default one.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING
 
-from frostline.tasks.assemble import UnsplitTask
-from frostline.tasks.preset import PRESETS, Preset
+from frostline.tasks.preset import PRESETS, DataDir, Preset
 from frostline.tasks.raw_table import counted
-from frostline.tasks.task import Split
-
-if TYPE_CHECKING:
-    from datasets import DatasetDict
+from frostline.tasks.task import Split, Task
 
 SOURCES = {
     "movies": "snippets of film reviews",
@@ -24,8 +18,6 @@ SOURCES = {
     "products": "sentences from product reviews",
     "newspaper": "sentences from newspaper editorials",
 }
-FIXED_SIZES = (2000, 1000)
-FIXED_SIZES_FROM = 10_000
 DEFAULT = "movies"
 
 
@@ -35,7 +27,7 @@ class RatedSentences(Preset):
 
     source: str
 
-    def read(self, data_dir: str | Path | DatasetDict | None, revision: str | None) -> UnsplitTask:
+    def read(self, data_dir: DataDir, revision: str | None) -> Task:
         """Return the sentences of the source, in the order of its file."""
         from frostline.files.demo_assets import ratings
 
@@ -43,20 +35,21 @@ class RatedSentences(Preset):
         rows = list(enumerate(ratings(self.source), start=1))
         kept = [row for row in rows if not is_sign or row[1][1] != 0]
         dropped = len(rows) - len(kept)
-        split = Split(
+        train = Split(
             texts=tuple([text for _, (_, _, text) in kept]),
             labels=tuple([int(rating > 0) if is_sign else rating for _, (_, rating, _) in kept]),
             groups=_groups([identity for _, (identity, _, _) in kept]),
             rows=tuple([number for number, _ in kept]),
         )
-        return UnsplitTask(
+        return Task(
             name=self.name,
             kind=self.kind,
             label_names=self.label_names,
-            train=split,
+            train=train,
+            validation=None,
+            test=None,
             source=f"embedded:{self.source}",
             metrics=self.metrics,
-            sizes=FIXED_SIZES if len(split) >= FIXED_SIZES_FROM else None,
             notes=(f"{counted(dropped, 'row')} rated exactly 0 left out",) if dropped else (),
         )
 
@@ -75,6 +68,7 @@ for _source, _title in SOURCES.items():
         label_names=("negative", "positive"),
         aliases=(f"embedded/{_source}",),
         takes_data_dir=False,
+        sizes=(2000, 1000) if _source == DEFAULT else None,
         source=_source,
     )
     _rating = replace(

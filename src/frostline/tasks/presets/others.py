@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from frostline.tasks.presets._benchmark import Benchmark, Fields, register
-from frostline.tasks.presets._builders import build_single
+from frostline.tasks.presets._benchmark import Benchmark, register
 from frostline.tasks.raw_table import RawTable
-from frostline.tasks.texts import parse_choices, parse_texts
 
 
 def _tidy_yelp(table: RawTable) -> RawTable:
@@ -15,19 +11,7 @@ def _tidy_yelp(table: RawTable) -> RawTable:
     if table.cells != "text":
         return table
     names = {"1": "negative", "2": "positive"}
-    return replace(table, columns={**table.columns, "label": [names.get(str(c), c) for c in table.columns["label"]]})
-
-
-def _build_hellaswag(table: RawTable) -> Fields:
-    contexts = parse_texts(table, "ctx")
-    return Fields(texts=contexts, choices=parse_choices(table, ("endings",)), groups=contexts)
-
-
-def _build_cosmosqa(table: RawTable) -> Fields:
-    contexts = parse_texts(table, "context")
-    texts = [f"{c} {q}" for c, q in zip(contexts, parse_texts(table, "question"), strict=True)]
-    choices = parse_choices(table, ("answer0", "answer1", "answer2", "answer3"))
-    return Fields(texts=texts, choices=choices, groups=contexts)
+    return table.with_columns({"label": [names.get(str(cell), cell) for cell in table.columns["label"]]})
 
 
 register(
@@ -39,29 +23,25 @@ register(
         columns={"text": ("text",), "label": ("label",)},
         headerless={".csv": ("label", "text")},
         tidy=_tidy_yelp,
-        build=build_single("text"),
+        text="text",
         label_names=("negative", "positive"),
         aliases=("yelp", "yelp_review_polarity"),
         dev_files=("test",),
-    )
-)
-
-register(
+    ),
     Benchmark(
         name="hellaswag",
         summary="which of four endings continues the scene?",
         hub=("Rowan/hellaswag", None),
         folders=("hellaswag",),
         columns={"ctx": ("ctx",), "endings": ("endings", "ending_options"), "label": ("label",)},
-        build=_build_hellaswag,
+        text="ctx",
+        choices=("endings",),
+        group="ctx",
         label_names=("ending0", "ending1", "ending2", "ending3"),
         kind="multiple choice",
         train_files=("train", "hellaswag_train"),
         dev_files=("validation", "val", "dev", "hellaswag_val"),
-    )
-)
-
-register(
+    ),
     Benchmark(
         name="cosmosqa",
         summary="which of four answers follows from the story?",
@@ -76,10 +56,13 @@ register(
             "answer3": ("answer3",),
             "label": ("label",),
         },
-        build=_build_cosmosqa,
+        text="context",
+        pair="question",
+        choices=("answer0", "answer1", "answer2", "answer3"),
+        group="context",
         label_names=("answer0", "answer1", "answer2", "answer3"),
         kind="multiple choice",
         aliases=("cosmos", "cosmos_qa"),
         dev_files=("validation", "valid", "val", "dev"),
-    )
+    ),
 )

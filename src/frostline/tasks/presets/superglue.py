@@ -7,29 +7,27 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
 
-from frostline.tasks.presets._benchmark import Benchmark, Fields, register
-from frostline.tasks.presets._builders import build_pair
+from frostline.tasks.presets._benchmark import Benchmark, register
 from frostline.tasks.raw_table import RawTable, show
-from frostline.tasks.texts import parse_choices, parse_texts
+from frostline.tasks.texts import parse_texts
 
 _HUB = "aps/super_glue"
 _COPA_QUESTIONS = {"cause": "What was the cause?", "effect": "What happened as a result?"}
 
 
-def _build_copa(table: RawTable) -> Fields:
+def _combine_copa(table: RawTable) -> RawTable:
+    """Replace the words 'cause' and 'effect' by the questions that they stand for."""
     questions = table.columns["question"]
     for index, word in enumerate(questions):
         if word not in _COPA_QUESTIONS:
             raise table.error(index, "question", f"{show(word)} is not one of cause, effect")
-    texts = [f"{p} {_COPA_QUESTIONS[str(q)]}" for p, q in zip(parse_texts(table, "premise"), questions, strict=True)]
-    return Fields(texts=texts, choices=parse_choices(table, ("choice1", "choice2")))
+    return table.with_columns({"question": [_COPA_QUESTIONS[str(word)] for word in questions]})
 
 
-def _build_multirc(table: RawTable) -> Fields:
-    """Pair the paragraph with 'question answer'; a few official answers are empty, so answers are not checked."""
-    paragraphs = parse_texts(table, "paragraph")
-    pairs = [f"{q} {a}" for q, a in zip(parse_texts(table, "question"), table.columns["answer"], strict=True)]
-    return Fields(texts=paragraphs, pairs=pairs, groups=paragraphs)
+def _combine_multirc(table: RawTable) -> RawTable:
+    """Add 'question answer' as a second text; a few official answers are empty, so answers are not checked."""
+    pairs = zip(parse_texts(table, "question"), table.columns["answer"], strict=True)
+    return table.with_columns({"question and answer": [f"{question} {answer}" for question, answer in pairs]})
 
 
 def _tidy_multirc(table: RawTable) -> RawTable:
@@ -55,9 +53,10 @@ def _list_answers(table: RawTable, index: int) -> Iterator[tuple[int, tuple[obje
         raise table.error(index, "passage", f"not the official nesting of questions and answers ({problem})") from None
 
 
-def _build_wic(table: RawTable) -> Fields:
-    second = zip(parse_texts(table, "word"), parse_texts(table, "sentence2"), strict=True)
-    return Fields(texts=parse_texts(table, "sentence1"), pairs=[f"{word}: {sentence}" for word, sentence in second])
+def _combine_wic(table: RawTable) -> RawTable:
+    """Put the word before the second sentence."""
+    pairs = zip(parse_texts(table, "word"), parse_texts(table, "sentence2"), strict=True)
+    return table.with_columns({"sentence2": [f"{word}: {sentence}" for word, sentence in pairs]})
 
 
 def _tidy_wsc(table: RawTable) -> RawTable:
@@ -70,20 +69,19 @@ def _tidy_wsc(table: RawTable) -> RawTable:
             if not isinstance(target, dict) or key not in target:
                 raise table.error(index, "target", f"no {key!r} in it")
             cells.append(target[key])
-    return replace(table, columns={**table.columns, **spans})
+    return table.with_columns(spans)
 
 
-def _build_wsc(table: RawTable) -> Fields:
-    pronouns, positions = parse_texts(table, "span2_text"), table.columns["span2_index"]
-    texts = parse_texts(table, "text")
+def _combine_wsc(table: RawTable) -> RawTable:
+    """Add the text with its pronoun marked."""
+    columns = (parse_texts(table, "text"), parse_texts(table, "span2_text"), table.columns["span2_index"])
     marked = []
-    for index, (text, pronoun, position) in enumerate(zip(texts, pronouns, positions, strict=True)):
+    for index, (text, pronoun, position) in enumerate(zip(*columns, strict=True)):
         marked_text = mark_pronoun(text, pronoun, position) if isinstance(position, int) else None
         if marked_text is None:
             raise table.error(index, "span2_text", f"{show(pronoun)} does not occur in the text")
         marked.append(marked_text)
-    # Several rows ask about the same sentence: they stay together.
-    return Fields(texts=marked, pairs=parse_texts(table, "span1_text"), groups=texts)
+    return table.with_columns({"marked text": marked})
 
 
 def mark_pronoun(text: str, pronoun: str, position: int) -> str | None:
@@ -112,29 +110,26 @@ register(
         hub=(_HUB, "boolq"),
         folders=("BoolQ",),
         columns={"passage": ("passage",), "question": ("question",), "label": ("label",)},
-        build=build_pair("passage", "question", group="passage"),
+        text="passage",
+        pair="question",
+        group="passage",
         label_names=("False", "True"),
         aliases=("boolq",),
         tags=("logical reasoning and comprehension",),
-    )
-)
-
-register(
+    ),
     Benchmark(
         name="super_glue/cb",
         summary="is the speaker committed to the clause? (three classes, 250 training rows)",
         hub=(_HUB, "cb"),
         folders=("CB", "CommitmentBank"),
         columns={"premise": ("premise",), "hypothesis": ("hypothesis",), "label": ("label",)},
-        build=build_pair("premise", "hypothesis"),
+        text="premise",
+        pair="hypothesis",
         label_names=("entailment", "contradiction", "neutral"),
         metrics=("accuracy", "macro_f1"),
         aliases=("cb", "commitmentbank"),
         tags=("understanding propositions",),
-    )
-)
-
-register(
+    ),
     Benchmark(
         name="super_glue/copa",
         summary="which of two alternatives is the cause or the effect?",
@@ -147,15 +142,15 @@ register(
             "choice2": ("choice2",),
             "label": ("label",),
         },
-        build=_build_copa,
+        combine=_combine_copa,
+        text="premise",
+        pair="question",
+        choices=("choice1", "choice2"),
         label_names=("choice1", "choice2"),
         kind="multiple choice",
         aliases=("copa",),
         tags=("commonsense and world knowledge",),
-    )
-)
-
-register(
+    ),
     Benchmark(
         name="super_glue/multirc",
         summary="is the answer to a question about the paragraph right?",
@@ -168,15 +163,15 @@ register(
             "label": ("label",),
         },
         tidy=_tidy_multirc,
-        build=_build_multirc,
+        combine=_combine_multirc,
+        text="paragraph",
+        pair="question and answer",
+        group="paragraph",
         label_names=("False", "True"),
         metrics=("f1a", "accuracy"),
         aliases=("multirc",),
         tags=("discourse understanding",),
-    )
-)
-
-register(
+    ),
     Benchmark(
         name="super_glue/wic",
         summary="is a word used in the same sense in two sentences?",
@@ -188,13 +183,12 @@ register(
             "sentence2": ("sentence2",),
             "label": ("label",),
         },
-        build=_build_wic,
+        combine=_combine_wic,
+        text="sentence1",
+        pair="sentence2",
         label_names=("False", "True"),
         aliases=("wic",),
-    )
-)
-
-register(
+    ),
     Benchmark(
         name="super_glue/wsc",
         summary="does the marked pronoun refer to the noun?",
@@ -208,14 +202,14 @@ register(
             "label": ("label",),
         },
         tidy=_tidy_wsc,
-        build=_build_wsc,
+        combine=_combine_wsc,
+        text="marked text",
+        pair="span1_text",
+        group="text",  # several rows ask about the same sentence
         label_names=("False", "True"),
         aliases=("wsc", "wsc.fixed", "super_glue/wsc.fixed"),
         tags=("discourse understanding",),
-    )
-)
-
-register(
+    ),
     Benchmark(
         name="super_glue/rte",
         summary="does the first text entail the second?",
@@ -226,8 +220,9 @@ register(
             "hypothesis": ("hypothesis", "sentence2"),
             "label": ("label",),
         },
-        build=build_pair("premise", "hypothesis"),
+        text="premise",
+        pair="hypothesis",
         label_names=("entailment", "not_entailment"),
         tags=("textual entailment", "temporal drift"),
-    )
+    ),
 )

@@ -27,6 +27,14 @@ def read_parquet(name: str, content: bytes) -> RawTable:
         raise DataError(f"{name}: broken Parquet file ({first_line(problem)}); download or write it again") from None
 
 
+def read_in_memory(name: str, source: Any) -> RawTable | None:
+    """Return the rows of a pandas DataFrame or a `datasets.Dataset`; None for anything else."""
+    kind = type(source).__name__
+    if kind == "DataFrame":
+        return read_frame(name, source)
+    return read_dataset(name, source) if kind == "Dataset" else None
+
+
 def read_dataset(name: str, dataset: Dataset) -> RawTable:
     """Return the rows of a `datasets.Dataset`, in its order, with the names of its class labels."""
     names = {column: tuple(f.names) for column, f in dataset.features.items() if type(f).__name__ == "ClassLabel"}
@@ -61,13 +69,8 @@ class _Columns(Mapping[str, Sequence[object]]):
 
     def __getitem__(self, column: str) -> list[object]:
         if column not in self._cells:
-            if column not in self._arrow.column_names:
-                raise KeyError(column)
             self._cells[column] = _cells(self._arrow.column(column))
         return self._cells[column]
-
-    def __contains__(self, column: object) -> bool:
-        return column in self._arrow.column_names
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._arrow.column_names)

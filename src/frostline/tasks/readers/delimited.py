@@ -87,13 +87,10 @@ def _csv_records(name: str, text: str, *, delimiter: str) -> list[Record]:
                 records.append((row, fields))
             row = reader.line_num + 1
     except csv.Error as problem:
+        message = "text follows a closing quote; write a quote inside a quoted field twice"
         if "end of data" in str(problem):
-            raise DataError(
-                f"{name}:{row}: a quote opens in this row and is never closed; close it or double it"
-            ) from None
-        raise DataError(
-            f"{name}:{row}: text follows a closing quote; write a quote inside a quoted field twice"
-        ) from None
+            message = "a quote opens in this row and is never closed; close it or double it"
+        raise DataError(f"{name}:{row}: {message}") from None
     finally:
         csv.field_size_limit(usual_limit)
     return records

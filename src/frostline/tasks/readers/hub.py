@@ -27,7 +27,7 @@ def load_hub(name: str, *, config: str | None = None, revision: str | None = Non
     if not sys.stderr.isatty():
         datasets.disable_progress_bars()
     if not _is_reachable(name):
-        return _load_cached(name, config=config, revision=revision, hint=hint)
+        return _load_cached(name, title, config=config, revision=revision, hint=hint)
     try:
         return datasets.load_dataset(name, config, revision=revision)
     except datasets.exceptions.DatasetNotFoundError:
@@ -52,12 +52,11 @@ def _is_reachable(name: str) -> bool:
     return True
 
 
-def _load_cached(name: str, *, config: str | None, revision: str | None, hint: str) -> DatasetDict:
+def _load_cached(name: str, title: str, *, config: str | None, revision: str | None, hint: str) -> DatasetDict:
     """Return the copy in the hub's cache, without a request to the hub."""
     import datasets
     import huggingface_hub.constants
 
-    title = f"{name}:{config}" if config else name
     before = datasets.config.HF_HUB_OFFLINE, huggingface_hub.constants.HF_HUB_OFFLINE
     datasets.config.HF_HUB_OFFLINE = huggingface_hub.constants.HF_HUB_OFFLINE = True
     try:
