@@ -114,14 +114,14 @@ def test_a_limit_leaves_out_what_exceeds_it_and_says_so(known, model, rows, caps
         one.plan for one in known.proposals if one.plan.head == 1
     ]
     left = len(known.proposals) - len(found["proposals"])
-    expected = f"`max_layers=1` excludes {left} of {len(known.proposals)} plans, full fine-tuning among them"
+    expected = f"`max_layers=1` excludes {left} of {len(known.proposals)} plans, including full fine-tuning"
     assert expected in found["notes"]
 
 
 def test_a_limit_that_no_plan_fits_is_one_line_that_says_which_would_do(known, model, rows, capsys):
     said = refused(capsys, "plan", rows, "--model", model, "--max-trainable", "10")
     assert "no plan fits: --max-trainable 10 excludes 2 of 2 heads alone, the cheapest plans" in said
-    hint = float(said.split("With --max-trainable ")[1].split()[0])
+    hint = float(said.split("fit with --max-trainable ")[1].split()[0])
     least = min(one.cost.trainable for one in known.proposals)
     assert least <= hint < 1.02 * least
     assert invoke(["plan", rows, "--model", model, "--max-trainable", f"{hint:.0f}", "--json"]) == 0  # it is true
