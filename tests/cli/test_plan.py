@@ -78,7 +78,7 @@ def test_json_is_one_object_with_the_reason_and_the_cost_of_every_plan(planned):
     prices = [one["cost"]["frozen_flops"] + one["cost"]["epochs"] * one["cost"]["epoch_flops"] for one in proposals]
     assert prices == sorted(prices)  # the cheapest first
     assert {"full", "norm-and-bias"} <= {one["plan"]["method"] for one in proposals}
-    assert any("of full fine-tuning's arithmetic: left out" in note for note in found["notes"])  # as in a run
+    assert any("of full fine-tuning's compute" in note for note in found["notes"])  # as in a run
     assert any(one["plan"]["embeddings"] for one in proposals)
     assert any("`allow_frostline_only=True`" in note for note in found["notes"])
 
