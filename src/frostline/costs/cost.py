@@ -14,8 +14,7 @@ from frostline.costs.workload import Workload
 from frostline.encoders.tokens import TOKENS_PER_BATCH
 from frostline.kernels.batch_layout import Ints
 from frostline.plans.methods import METHODS
-from frostline.records import Plan, Recipe
-from frostline.records.cost import Cost
+from frostline.records import Cost, Plan, Recipe
 from frostline.states.frozen import StatesAt
 from frostline.training.dataset import frozen_at
 from frostline.training.freeze_audit import count_kept

@@ -18,9 +18,8 @@ from frostline.costs.flops import Work, shape_of
 from frostline.encoders.encoder import Encoder
 from frostline.kernels.batch_layout import Ints, Layout
 from frostline.kernels.dropout import Noise
-from frostline.records import Plan, Recipe
+from frostline.records import Cost, Plan, Recipe
 from frostline.records._json import Record
-from frostline.records.cost import Cost
 from frostline.training.loop import loss_of, make_optimizer
 from frostline.training.model import Tunable, make_tunable
 

@@ -10,8 +10,7 @@ from frostline.records.difference import Difference
 from frostline.records.run import Decision, Judged
 from frostline.search.successive_halving import Entry, Race
 from frostline.stats.intervals import compare
-from frostline.tasks import Task
-from frostline.tasks.metrics import METRICS
+from frostline.tasks import METRICS, Task
 
 _PRICES: Mapping[str, Callable[[Entry], float]] = {
     "cheapest": lambda entry: entry.proposal.cost.price,
@@ -60,8 +59,9 @@ def decide(race: Race, task: Task, budget: Budget, *, depth: int, seed: int = 0)
 def _difference(task: Task, entry: Entry, other: Entry, *, seed: int) -> Difference:
     """Return how much better a plan is than another one on the validation rows."""
     assert task.validation is not None  # noqa: S101 (checked before the race)
-    answers = [trial.result.predictions["validation"] for trial in (entry, other)]
-    return compare(task.validation.labels, *answers, task.metrics[0], groups=task.validation.groups, seed=seed)
+    labels, groups = task.validation.labels, task.validation.groups
+    own, others = (trial.result.predictions["validation"] for trial in (entry, other))
+    return compare(labels, own, others, task.metrics[0], groups=groups, seed=seed)
 
 
 def _reason(race: Race, decision: Decision, task: Task, budget: Budget) -> str:

@@ -8,10 +8,8 @@ from math import ceil, floor, log10
 
 from frostline.costs.cost import Costs
 from frostline.errors import OptionError
-from frostline.records import Plan
+from frostline.records import Cost, Plan, Proposal
 from frostline.records.budget import Budget, Goal
-from frostline.records.cost import Cost
-from frostline.records.proposal import Proposal
 from frostline.tasks.raw_table import counted
 
 _WORTH_TRYING = 0.6  # share of full fine-tuning's compute above which a plan saves too little to be tried by default

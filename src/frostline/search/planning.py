@@ -9,10 +9,9 @@ from frostline.costs.timing import Speed, calibrate
 from frostline.costs.workload import make_workload
 from frostline.encoders.encoder import Encoder
 from frostline.progress import Progress, Step, silent
-from frostline.records import LayerScores, Recipe
+from frostline.records import LayerScores, Proposal, Recipe
 from frostline.records.budget import Budget
 from frostline.records.plans import Plans
-from frostline.records.proposal import Proposal
 from frostline.scoring.measurement import MeasureOptions, measure_layers
 from frostline.scoring.scores import LAYER_SCORES
 from frostline.scoring.selection import DEFAULT_SCORES

@@ -11,8 +11,7 @@ from frostline.options import in_words
 from frostline.plans.learning_rates import epochs_for
 from frostline.plans.methods import METHODS
 from frostline.plans.strategies import STRATEGIES
-from frostline.records import LayerScores, Plan
-from frostline.records.proposal import Proposal
+from frostline.records import LayerScores, Plan, Proposal
 from frostline.records.table import group_by
 
 PROBE = "probe.linear"  # the layer score that predicts the quality of plans that tune no layer

@@ -23,9 +23,8 @@ from frostline.errors import DataError, OptionError, UserError
 from frostline.files import atomic, output_folder
 from frostline.prediction.export import save
 from frostline.progress import Progress, Step, logger, silent
-from frostline.records import LayerScores, Plan
+from frostline.records import LayerScores, Plan, Proposal
 from frostline.records._json import Record
-from frostline.records.proposal import Proposal
 from frostline.records.run import Decision, Judged, RunRecord
 from frostline.search.decision import decide, trade_offs
 from frostline.search.limits import fitting_time
@@ -66,7 +65,7 @@ class Search:
         inputs: encoder, task, recipe and budget.
         folder: folder of the run.
         make_executor: function that returns the executor of trials.
-        source: where other processes load the encoder from; None for the embedded default, or if no other process runs.
+        source: name or folder that other processes load the encoder from; None for the embedded default.
         finish: callback with the folder of the finished run, before it is moved into place.
         progress: progress callback.
     """
@@ -133,7 +132,8 @@ class Search:
         }
 
     def _search(self, shared: SharedInputs, costs: Costs) -> Run:
-        clock, task, seed = _Clock(self.work_folder / _SPENT), self.inputs.task, self.inputs.recipe.seed
+        clock = _Clock(self.work_folder / _SPENT, self.progress)
+        task, seed = self.inputs.task, self.inputs.recipe.seed
         scores = self._once(_SCORES, LayerScores, partial(measure_for_plans, self.inputs, progress=self.progress))
         clock.lap("measuring")
         costs = costs.at(self._once(_SPEED, Speed, partial(time_steps, self.inputs, costs, self.progress)))
@@ -149,9 +149,7 @@ class Search:
         executor = self.make_executor(context.materials, context)
         with Store(self.work_folder / _STORE) as store, contextlib.closing(executor):
             trials = Trials(shared=shared, store=store, executor=executor)
-            outcome = race(
-                trials, proposals, self.inputs.recipe, deadline=deadline, progress=clock.noting(self.progress)
-            )
+            outcome = race(trials, proposals, self.inputs.recipe, deadline=deadline, progress=clock.progress)
             clock.lap("race")
             if not outcome.rungs:
                 raise OptionError(f"every trial failed: {'; '.join(outcome.failed[:3])}; try a lower `learning_rate`")
@@ -242,13 +240,12 @@ class Search:
         """Return how good one model is on the test rows, and how much better the choice is."""
         task, rows, seed = self.inputs.task, self.inputs.task.test, self.inputs.recipe.seed
         assert rows is not None  # noqa: S101 (asked only where there are test rows)
-        answers = {trial: decode_outputs(values, task.kind) for trial, values in outputs.items()}
-        metric, own = task.metrics[0], answers[entry.spec.id]
-        low, high = interval(rows.labels, own, metric, groups=rows.groups, seed=seed)
-        difference = None
-        if entry is not chosen:
-            best = answers[chosen.spec.id]
-            difference = compare(rows.labels, best, own, metric, groups=rows.groups, seed=seed)
+        own, choice = (decode_outputs(outputs[trial.spec.id], task.kind) for trial in (entry, chosen))
+        metric, groups = task.metrics[0], rows.groups
+        low, high = interval(rows.labels, own, metric, groups=groups, seed=seed)
+        difference = (
+            compare(rows.labels, choice, own, metric, groups=groups, seed=seed) if entry is not chosen else None
+        )
         return Judged(
             name=name,
             trial=entry.spec.id,
@@ -285,30 +282,26 @@ def _test_outputs(tuned: Tuned, shared: SharedInputs) -> torch.Tensor:
 class _Clock:
     """Seconds by stage and in all, with those from before an interruption, which a file holds."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, progress: Progress) -> None:
         self.laps: dict[str, float] = {}
-        self._file, self._before = file, float(atomic.read_json(file, default=None) or 0)
+        self._file, self._progress, self._before = file, progress, float(atomic.read_json(file, default=None) or 0)
         self._started = self._last = time.perf_counter()
 
     def lap(self, name: str) -> None:
         now = time.perf_counter()
         self.laps[name] = round(now - self._last, 3)
         self._last = now
-        self.note()
+        self._write()
 
-    def note(self) -> None:
+    def _write(self) -> None:
         """Write the time that has passed, for a run that is interrupted now."""
         atomic.write_json(self._file, round(self.total, 3))
 
-    def noting(self, progress: Progress) -> Progress:
-        """Return the callback with a note of the time after every trial."""
-
-        def noted(step: Step) -> None:
-            if step.table is not None:
-                self.note()
-            progress(step)
-
-        return noted
+    def progress(self, step: Step) -> None:
+        """Write the time after every trial of the race, and show its progress."""
+        if step.table is not None:
+            self._write()
+        self._progress(step)
 
     @property
     def total(self) -> float:

@@ -17,8 +17,7 @@ from itertools import pairwise
 from frostline.errors import TrialError
 from frostline.plans.learning_rates import epochs_for, learning_rate_for
 from frostline.progress import Progress, Step, silent
-from frostline.records import Plan, Recipe, TrialResult, TrialSpec
-from frostline.records.proposal import Proposal
+from frostline.records import Plan, Proposal, Recipe, TrialResult, TrialSpec
 from frostline.records.run import RaceEntry
 from frostline.search.proposals import baseline_names
 from frostline.search.tables import race_table
@@ -117,7 +116,7 @@ class Trials:
     Args:
         shared: the encoder and the task of all trials.
         store: recorded results; trials with one do not run again.
-        executor: where the other trials run.
+        executor: executor of the other trials.
     """
 
     shared: SharedInputs
@@ -143,7 +142,7 @@ def race(
     """Race plans on a task.
 
     Args:
-        trials: where trials run and are recorded.
+        trials: executor and store of trials.
         proposals: the plans.
         recipe: epochs of the last rung, batch, seed and so on; its learning rate, if any, is used for every plan.
         deadline: time after which no trial starts, by `time.monotonic`; the first rung tries its cheapest plans first,
