@@ -44,7 +44,7 @@ from frostline.records import Plan, Recipe, TrialResult, TrialSpec
 from frostline.records.budget import Budget
 from frostline.scoring.measurement import measure
 from frostline.search.decision import decide
-from frostline.search.limits import bargains
+from frostline.search.limits import worth_trying
 from frostline.search.planning import measure_for_plans
 from frostline.search.proposals import propose
 from frostline.search.successive_halving import make_rungs, race, trial_of
@@ -144,7 +144,7 @@ class Case:
         started = time.process_time()
         scores = measure_for_plans(self.encoder, self.task, self.recipe)
         costs = Costs(self.encoder.config, make_workload(self.shared), self.recipe)
-        proposals, _ = bargains(propose(scores, costs, seed=self.seed)[0], Budget())
+        proposals, _ = worth_trying(propose(scores, costs, seed=self.seed)[0], Budget())
         self.shared.freeze(costs.frozen_at(one.plan for one in proposals), ["train", "validation"])
         before = time.process_time() - started
         asked: list[TrialSpec] = []

@@ -78,7 +78,7 @@ def test_json_is_one_object_with_the_reason_and_the_cost_of_every_plan(planned):
     prices = [one["cost"]["frozen_flops"] + one["cost"]["epochs"] * one["cost"]["epoch_flops"] for one in proposals]
     assert prices == sorted(prices)  # the cheapest first
     assert {"full", "norm-and-bias"} <= {one["plan"]["method"] for one in proposals}
-    assert any("of full fine-tuning's arithmetic: left out" in note for note in found["notes"])  # as in a run
+    assert any("of full fine-tuning's compute" in note for note in found["notes"])  # as in a run
     assert any(one["plan"]["embeddings"] for one in proposals)
     assert any("`allow_frostline_only=True`" in note for note in found["notes"])
 
@@ -114,14 +114,14 @@ def test_a_limit_leaves_out_what_exceeds_it_and_says_so(known, model, rows, caps
         one.plan for one in known.proposals if one.plan.head == 1
     ]
     left = len(known.proposals) - len(found["proposals"])
-    expected = f"`max_layers=1` excludes {left} of {len(known.proposals)} plans, full fine-tuning among them"
+    expected = f"`max_layers=1` excludes {left} of {len(known.proposals)} plans, including full fine-tuning"
     assert expected in found["notes"]
 
 
 def test_a_limit_that_no_plan_fits_is_one_line_that_says_which_would_do(known, model, rows, capsys):
     said = refused(capsys, "plan", rows, "--model", model, "--max-trainable", "10")
     assert "no plan fits: --max-trainable 10 excludes 2 of 2 heads alone, the cheapest plans" in said
-    hint = float(said.split("With --max-trainable ")[1].split()[0])
+    hint = float(said.split("fit with --max-trainable ")[1].split()[0])
     least = min(one.cost.trainable for one in known.proposals)
     assert least <= hint < 1.02 * least
     assert invoke(["plan", rows, "--model", model, "--max-trainable", f"{hint:.0f}", "--json"]) == 0  # it is true

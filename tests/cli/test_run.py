@@ -82,10 +82,10 @@ def test_it_says_what_was_raced_what_was_chosen_and_why_and_where_the_model_is(f
     said = json.loads((folder / "run.json").read_text())
     parts = [
         "note: 3 plans whose models only Frostline can load",
-        "note: --max-layers 1 excludes 5 of 7 plans, full fine-tuning among them",
+        "note: --max-layers 1 excludes 5 of 7 plans, including full fine-tuning",
         f"{model} (2 layers) on letters",
         f"{len(said['proposals'])} plans raced; {len(said['race'][0])} shorter trials led to these complete ones",
-        "minus the best (95%)",
+        "difference to best (95%)",
         *said["decision"]["why"],
         *(f"- {line}" for line in said["given_up"]),
         "On the test rows, which were read once:",
@@ -102,7 +102,7 @@ def test_it_says_what_was_raced_what_was_chosen_and_why_and_where_the_model_is(f
 def test_the_table_has_a_line_for_each_complete_trial_and_marks_the_choice(finished):
     folder, out = finished
     said = json.loads((folder / "run.json").read_text())
-    start = out.index("minus the best (95%)")
+    start = out.index("difference to best (95%)")
     table = out[start : out.index("\n\n", start)].splitlines()[1:]
     assert len(table) == len(said["race"][-1])
     for line, entry in zip(table, said["race"][-1], strict=True):
@@ -163,10 +163,10 @@ def test_a_budget_that_no_plan_fits_is_one_line_that_says_which_would_do(
     arguments = ["run", rows, "--model", model, "--output", str(tmp_path / "run"), "--max-trainable", "0.5k"]
     said = refused(capsys, *arguments)
     assert "no plan fits: --max-trainable 500 excludes 2 of 2 heads alone, the cheapest plans" in said
-    assert "With --max-trainable 1130 there would be one" in said
+    assert "A plan would fit with --max-trainable 1130" in said
     said = refused(capsys, *arguments[:-1], "1200")
-    assert "no plan fits: --max-trainable 1200 excludes 2 of 2 plans, full fine-tuning among them" in said
-    assert "With --max-trainable 1240 there would be one" in said
+    assert "no plan fits: --max-trainable 1200 excludes 2 of 2 plans, including full fine-tuning" in said
+    assert "A plan would fit with --max-trainable 1240" in said
 
 
 @pytest.mark.parametrize("command", ["run", "plan"])

@@ -76,7 +76,7 @@ def test_a_plan_can_be_written_in_words(text, layers, head, embeddings):
         ("freeze=-1", "must freeze 0..12 layers"),
         ("freeze=2,layers=3", "either layers=... or freeze=..."),
         ("head=12", "either layers=... or freeze=..."),
-        ("layers=2,top=3", "unknown 'top'"),
+        ("layers=2,top=3", "unknown option 'top'"),
         ("layers=2,haed=3", "did you mean head?"),
         ("layers=2+x", "'x' is not a layer's number"),
         ("layers=2,embeddings=maybe", "must be yes or no"),

@@ -11,7 +11,7 @@ from tests.search.race_tools import made_up_proposal
 from frostline.records import EncoderRef, Plan, Recipe, TaskRef, TrialResult, TrialSpec
 from frostline.records.budget import Budget
 from frostline.records.difference import Difference
-from frostline.search.decision import decide, given_up
+from frostline.search.decision import decide, trade_off
 from frostline.search.successive_halving import Entry, Race, Rung
 from frostline.tasks import Split, Task
 from frostline.tasks.metrics import METRICS
@@ -38,7 +38,7 @@ def task_of(rows, *, groups=None, metric="accuracy"):
 def entry(plan, predictions, *, metric="accuracy", because="", **cost):
     """A plan that said this of the validation rows."""
     plan = Plan(layers=plan.layers, head=plan.head, embeddings=plan.embeddings, method=plan.method, because=because)
-    found = METRICS[metric]([1] * len(predictions), list(predictions))
+    value = METRICS[metric]([1] * len(predictions), list(predictions))
     spec = TrialSpec(
         encoder=EncoderRef(name="tiny", revision="1"),
         task=TaskRef(name="made up", fingerprint="1", metrics=(metric,)),
@@ -50,9 +50,9 @@ def entry(plan, predictions, *, metric="accuracy", because="", **cost):
         rung=Rung(number=1, train_rows=100, epochs=3, share=1.0),
         spec=spec,
         result=TrialResult(
-            status="done", metrics={"validation": {metric: found}}, predictions={"validation": tuple(predictions)}
+            status="done", metrics={"validation": {metric: value}}, predictions={"validation": tuple(predictions)}
         ),
-        value=found if METRICS[metric].higher_is_better else -found,
+        value=value if METRICS[metric].higher_is_better else -value,
         seconds=1.0,
     )
 
@@ -86,11 +86,11 @@ def many_rows():
 
 def test_the_cheapest_plan_that_is_shown_to_be_good_enough_is_taken():
     entries = many_rows()
-    found = decided(entries.values())
-    assert found.chosen == entries["top"].spec.id
-    assert found.best == entries["full"].spec.id
-    assert set(found.good_enough) == {entries[name].spec.id for name in ("full", "top", "short")}
-    gap = found.against_best[entries["head"].spec.id]
+    decision = decided(entries.values())
+    assert decision.chosen == entries["top"].spec.id
+    assert decision.best == entries["full"].spec.id
+    assert set(decision.good_enough) == {entries[name].spec.id for name in ("full", "top", "short")}
+    gap = decision.against_best[entries["head"].spec.id]
     assert gap.value == pytest.approx(-20.0)
     assert gap.high < -15
 
@@ -103,7 +103,7 @@ def test_why_a_cheaper_plan_was_taken_is_said_with_the_numbers():
     )
     assert why[1] == "Proposed by a strategy: it is high up."
     assert re.fullmatch(
-        r"It is the cheapest to tune of the 3 plans that are shown to be within 1 point of the best one, "
+        r"It is the cheapest to tune of the 3 plans shown to be within 1 point of the best one, "
         r"\(1, 6, 6\) full: -0\.1 \(-0\.\d to [+-]0\.0\) points of accuracy on 1,000 validation rows\.",
         why[2],
     )
@@ -117,9 +117,9 @@ def test_the_goal_says_what_is_wanted_of_plans_that_are_good_enough(goal, expect
 
 def test_who_wants_the_best_gets_it_whatever_it_costs():
     entries = many_rows()
-    found = decided(entries.values(), Budget(goal="best"))
-    assert found.chosen == found.best == entries["full"].spec.id
-    assert found.why[-1] == "It is the best of 4 plans on validation."
+    decision = decided(entries.values(), Budget(goal="best"))
+    assert decision.chosen == decision.best == entries["full"].spec.id
+    assert decision.why[-1] == "It is the best of 4 plans on validation."
 
 
 def test_a_wider_margin_lets_more_plans_in():
@@ -129,18 +129,18 @@ def test_a_wider_margin_lets_more_plans_in():
 
 def test_with_no_margin_only_the_best_is_good_enough():
     entries = many_rows()
-    found = decided(entries.values(), Budget(margin=0))
-    assert found.chosen == entries["full"].spec.id
-    assert found.good_enough == (entries["full"].spec.id,)
+    decision = decided(entries.values(), Budget(margin=0))
+    assert decision.chosen == entries["full"].spec.id
+    assert decision.good_enough == (entries["full"].spec.id,)
 
 
 def test_of_plans_that_say_the_same_the_cheapest_counts_as_the_best_also_with_no_margin():
     dear = entry(FULL, wrong_at(50, 1, 2), price=100)
     cheap = entry(TOP, wrong_at(50, 1, 2), price=10)
     for margin in (0, 1):
-        found = decided([dear, cheap], Budget(margin=margin))
-        assert found.chosen == found.best == cheap.spec.id
-        assert found.against_best[dear.spec.id] == Difference(value=0.0, low=0.0, high=0.0)
+        decision = decided([dear, cheap], Budget(margin=margin))
+        assert decision.chosen == decision.best == cheap.spec.id
+        assert decision.against_best[dear.spec.id] == Difference(value=0.0, low=0.0, high=0.0)
 
 
 def test_of_equally_cheap_plans_that_are_good_enough_the_better_one_is_taken():
@@ -153,23 +153,22 @@ def test_of_equally_cheap_plans_that_are_good_enough_the_better_one_is_taken():
 def test_a_difference_that_few_rows_cannot_rule_out_leaves_the_best_plan_and_says_that_rows_are_missing():
     best = entry(FULL, wrong_at(20, 1), price=100)
     cheap = entry(TOP, wrong_at(20, 1, 2), price=10)
-    found = decided([best, cheap])
-    assert found.chosen == best.spec.id
-    assert found.good_enough == (best.spec.id,)
-    assert found.why[-1] == (
-        "It is the best on validation; 20 rows are too few to show that any plan that takes less arithmetic "
-        "to tune is within 1 point of it, so "
-        "it is taken. More validation rows, or a larger `margin`, may show one."
+    decision = decided([best, cheap])
+    assert decision.chosen == best.spec.id
+    assert decision.good_enough == (best.spec.id,)
+    assert decision.why[-1] == (
+        "It is the best on validation; 20 rows are too few to show that any plan that needs less compute to tune is "
+        "within 1 point of it. With more validation rows, or a larger `margin`, a cheaper plan may be chosen."
     )
 
 
 def test_where_every_cheaper_plan_is_shown_to_be_worse_rows_are_not_said_to_be_missing():
     best = entry(FULL, wrong_at(ROWS, *range(100)), price=100)
     far_behind = entry(HEAD, wrong_at(ROWS, *range(300)), price=1)
-    found = decided([best, far_behind])
-    assert found.chosen == best.spec.id
-    assert found.why[-1] == (
-        "It is the best on validation; every plan that takes less arithmetic to tune is shown to be more than 1 point "
+    decision = decided([best, far_behind])
+    assert decision.chosen == best.spec.id
+    assert decision.why[-1] == (
+        "It is the best on validation; every plan that needs less compute to tune is shown to be more than 1 point "
         "worse."
     )
 
@@ -178,9 +177,10 @@ def test_where_the_best_is_the_cheapest_no_cheaper_one_is_spoken_of():
     best = entry(TOP, wrong_at(20, 1), price=10)
     dear = entry(FULL, wrong_at(20, 1, 2, 3), price=100)
     for entries in ([best, dear], [best]):
-        found = decided(entries)
-        assert found.chosen == best.spec.id
-        assert found.why[-1] == "It is the best on validation, and the cheapest to tune of those that are good enough."
+        decision = decided(entries)
+        assert decision.chosen == best.spec.id
+        reason = "It is the best on validation, and the cheapest to tune of the plans that are good enough."
+        assert decision.why[-1] == reason
 
 
 def test_rows_that_belong_together_are_not_counted_as_so_many_pieces_of_evidence():
@@ -196,10 +196,10 @@ def test_an_error_that_is_larger_by_less_than_the_margin_is_good_enough():
     best = entry(FULL, [1.1] * 50, metric="mse", price=100)  # 0.01
     cheap = entry(TOP, [1.12] * 50, metric="mse", price=10)  # 0.0144
     worse = entry(HEAD, [1.2] * 50, metric="mse", price=1)  # 0.04
-    found = decided([best, cheap, worse], Budget(margin=0.01), task=task_of(50, metric="mse"))
-    assert found.chosen == cheap.spec.id
-    assert found.against_best[worse.spec.id].value == pytest.approx(-0.03)  # in its own units, and worse is below 0
-    assert "within 0.01 of the best one" in found.why[-1]
+    decision = decided([best, cheap, worse], Budget(margin=0.01), task=task_of(50, metric="mse"))
+    assert decision.chosen == cheap.spec.id
+    assert decision.against_best[worse.spec.id].value == pytest.approx(-0.03)  # in its own units, and worse is below 0
+    assert "within 0.01 of the best one" in decision.why[-1]
 
 
 def test_nothing_is_given_up_of_a_metric_in_units_of_its_own_unless_the_user_says_how_much():
@@ -209,30 +209,30 @@ def test_nothing_is_given_up_of_a_metric_in_units_of_its_own_unless_the_user_say
 
 def test_the_decision_is_plain_json():
     entries = many_rows()
-    found = json.loads(json.dumps(decided(entries.values()).to_json(), allow_nan=False))
-    assert found["chosen"] == entries["top"].spec.id
-    assert found["best"] == entries["full"].spec.id
-    assert found["against_best"][found["best"]] == {"value": 0.0, "low": 0.0, "high": 0.0}
-    assert len(found["good_enough"]) == 3
-    assert len(found["why"]) == 3
+    decision = json.loads(json.dumps(decided(entries.values()).to_json(), allow_nan=False))
+    assert decision["chosen"] == entries["top"].spec.id
+    assert decision["best"] == entries["full"].spec.id
+    assert decision["against_best"][decision["best"]] == {"value": 0.0, "low": 0.0, "high": 0.0}
+    assert len(decision["good_enough"]) == 3
+    assert len(decision["why"]) == 3
 
 
-# What is given up ----------------------------------------------------------------------------------------------------
+# Trade-offs ----------------------------------------------------------------------------------------------------------
 
 
-def test_what_a_choice_costs_and_saves_is_one_sentence():
+def test_what_a_choice_costs_and_saves_is_one_line():
     entries = many_rows()
-    gap = METRICS["accuracy"].describe_difference(Difference(value=-0.25, low=-1.0, high=0.5), "test")
-    assert given_up(entries["short"], entries["full"], "full fine-tuning", gap) == (
-        "against full fine-tuning, (1, 6, 6) full: -0.2 (-1.0 to +0.5) points of test accuracy; tuning takes 30% of "
-        "its arithmetic and took 1.0 s in place of 1.0 s, 1,000 parameters train in place of 90,000, a prediction "
-        "takes 50% of its time"
+    difference = METRICS["accuracy"].describe_difference(Difference(value=-0.25, low=-1.0, high=0.5), "test")
+    assert trade_off(entries["short"], entries["full"], "full fine-tuning", difference) == (
+        "vs full fine-tuning, (1, 6, 6): -0.2 (-1.0 to +0.5) points of test accuracy; 30% of the compute "
+        "(1.0 s vs 1.0 s); 1,000 vs 90,000 trainable parameters; 50% of the latency"
     )
 
 
-def test_without_a_difference_nothing_is_said_about_quality():
-    entries = many_rows()
-    assert given_up(entries["full"], entries["head"], "the head only", "") == (
-        "against the head only, head only at 6: tuning takes 100.0 times its arithmetic and took 1.0 s in "
-        "place of 1.0 s, 90,000 parameters train in place of 1,000, a prediction takes 2.5 times its time"
+def test_equal_costs_large_factors_and_millions_are_short():
+    large = entry(FULL, [1], price=100, latency=1.0, trainable=22_713_986)
+    small = entry(TOP, [1], price=1, latency=1.0, trainable=5_472_002)
+    assert trade_off(large, small, "the last layers", "+1.0") == (
+        "vs the last layers, (5, 6, 6): +1.0; 100.0 times the compute (1.0 s vs 1.0 s); "
+        "22.7M vs 5.5M trainable parameters; same latency"
     )

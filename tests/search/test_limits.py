@@ -1,4 +1,4 @@
-"""Budgets: which plans the limits leave, what is said about the others, and what would do where none is left."""
+"""Budgets: which plans the limits leave, what is noted about the others, and what would do where none is left."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from frostline.records import Plan
 from frostline.records.budget import GOALS, Budget
 from frostline.records.cost import Cost
 from frostline.records.proposal import Proposal
-from frostline.search.limits import bargains, fitting_time, race_seconds, within
+from frostline.search.limits import fitting_time, race_seconds, within, worth_trying
 
 LIMITS = ("minutes", "max_trainable", "max_latency", "max_memory", "max_layers")
 
@@ -84,40 +84,40 @@ def test_no_limits_leave_everything_and_say_nothing():
 
 
 @pytest.mark.parametrize(
-    ("limits", "kept", "said"),
+    ("limits", "kept", "notes"),
     [
-        ({"minutes": 2.0}, [HEAD, CUT], ["`minutes=2` excludes 2 of 4 plans, full fine-tuning among them"]),
+        ({"minutes": 2.0}, [HEAD, CUT], ["`minutes=2` excludes 2 of 4 plans, including full fine-tuning"]),
         (
             {"max_trainable": 5_330_000},
             [HEAD, TOP],
-            ["`max_trainable=5,330,000` excludes 2 of 4 plans, full fine-tuning among them"],
+            ["`max_trainable=5,330,000` excludes 2 of 4 plans, including full fine-tuning"],
         ),
         (
             {"max_latency": 0.5},
             [HEAD, CUT],
-            ["`max_latency=0.5` excludes 2 of 4 plans, full fine-tuning among them"],
+            ["`max_latency=0.5` excludes 2 of 4 plans, including full fine-tuning"],
         ),
         ({"max_memory": 2.5}, ALL, []),
-        ({"max_memory": 2.0}, [HEAD, CUT, TOP], ["`max_memory=2` excludes 1 of 4 plans, full fine-tuning among them"]),
-        ({"max_layers": 6}, [HEAD, CUT], ["`max_layers=6` excludes 2 of 4 plans, full fine-tuning among them"]),
+        ({"max_memory": 2.0}, [HEAD, CUT, TOP], ["`max_memory=2` excludes 1 of 4 plans, including full fine-tuning"]),
+        ({"max_layers": 6}, [HEAD, CUT], ["`max_layers=6` excludes 2 of 4 plans, including full fine-tuning"]),
         (
             {"max_layers": 6, "minutes": 1.0},
             [HEAD],
             [
-                "`minutes=1` excludes 3 of 4 plans, full fine-tuning among them",
-                "`max_layers=6` excludes 2 of 4 plans, full fine-tuning among them",
+                "`minutes=1` excludes 3 of 4 plans, including full fine-tuning",
+                "`max_layers=6` excludes 2 of 4 plans, including full fine-tuning",
             ],
         ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, dict) else "",
 )
-def test_each_limit_says_how_many_plans_it_excludes(limits, kept, said):
-    assert within(ALL, Budget(**limits)) == (kept, said)
+def test_each_limit_says_how_many_plans_it_excludes(limits, kept, notes):
+    assert within(ALL, Budget(**limits)) == (kept, notes)
 
 
 def test_full_fine_tuning_is_named_only_where_it_is_excluded():
-    _, said = within([HEAD, CUT, TOP], Budget(max_layers=4))
-    assert said == ["`max_layers=4` excludes 2 of 3 plans"]
+    _, notes = within([HEAD, CUT, TOP], Budget(max_layers=4))
+    assert notes == ["`max_layers=4` excludes 2 of 3 plans"]
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def hints(message):
 def test_where_nothing_fits_one_limit_the_message_says_what_would(name, value):
     message = refusal(ALL, **{name: value})
     ((named, enough),) = hints(message).items()
-    assert message.startswith(f"no plan fits: `{name}={value:g}` excludes 4 of 4 plans, full fine-tuning among them. ")
+    assert message.startswith(f"no plan fits: `{name}={value:g}` excludes 4 of 4 plans, including full fine-tuning. ")
     assert named == name
     assert within(ALL, Budget(**{name: enough}))[0] == [HEAD]
     with pytest.raises(OptionError):
@@ -204,46 +204,46 @@ def priced(plan, price, **known):
 def test_what_saves_little_of_full_fine_tunings_arithmetic_does_not_race_beside_it():
     dear, near, cheap = (priced(Plan.span(2, 6, 6), price) for price in (90, 60, 59))
     full = priced(Plan.full(6), 100)
-    kept, said = bargains([cheap, near, dear, full], Budget())
+    kept, notes = worth_trying([cheap, near, dear, full], Budget())
     assert kept == [cheap, full]
-    assert said == ["2 plans save less than 40% of full fine-tuning's arithmetic: left out; `goal='best'` takes all"]
-    assert bargains([dear, full], Budget())[1][0].startswith("1 plan saves less")
-    assert bargains([cheap, full], Budget()) == ([cheap, full], [])
+    assert notes == ["2 plans left out, saving less than 40% of full fine-tuning's compute; `goal='best'` includes all"]
+    assert worth_trying([dear, full], Budget())[1][0].startswith("1 plan left out")
+    assert worth_trying([cheap, full], Budget()) == ([cheap, full], [])
 
 
 def test_all_plans_race_for_the_best_model_and_where_full_fine_tuning_is_not_there():
     dear, full = priced(Plan.span(2, 6, 6), 90), priced(Plan.full(6), 100)
-    assert bargains([dear, full], Budget(goal="best")) == ([dear, full], [])
-    assert bargains([dear], Budget()) == ([dear], [])
+    assert worth_trying([dear, full], Budget(goal="best")) == ([dear, full], [])
+    assert worth_trying([dear], Budget()) == ([dear], [])
 
 
 @pytest.mark.parametrize("goal", ["smallest", "fastest"])
 def test_a_dear_plan_that_drops_layers_races_where_small_or_fast_models_are_wanted(goal):
     short = priced(Plan.span(1, 5, 5), 90, stored=19_000_000)
     full = priced(Plan.full(6), 100)
-    assert bargains([short, full], Budget(goal=goal)) == ([short, full], [])
-    assert bargains([short, full], Budget())[0] == [full]
+    assert worth_trying([short, full], Budget(goal=goal)) == ([short, full], [])
+    assert worth_trying([short, full], Budget())[0] == [full]
 
 
 def test_plans_that_fit_into_the_time_all_stay():
-    kept, said = fitting_time([TOP, FULL, HEAD, CUT], 10_000)
+    kept, notes = fitting_time([TOP, FULL, HEAD, CUT], 10_000)
     assert kept == [HEAD, CUT, TOP, FULL]
-    assert said == []
+    assert notes == []
 
 
-def test_the_dearest_plans_leave_the_race_first():
-    kept, said = fitting_time([FULL, HEAD, TOP, CUT], race_seconds([HEAD, CUT, TOP]))
+def test_the_most_expensive_plans_leave_the_race_first():
+    kept, notes = fitting_time([FULL, HEAD, TOP, CUT], race_seconds([HEAD, CUT, TOP]))
     assert kept == [HEAD, CUT, TOP]
-    assert said == ["`minutes` leaves out the 1 dearest of 4 plans, full fine-tuning among them"]
-    kept, said = fitting_time([HEAD, TOP, CUT], race_seconds([HEAD, CUT]))
+    assert notes == ["`minutes` excludes 1 of 4 plans, the most expensive, including full fine-tuning"]
+    kept, notes = fitting_time([HEAD, TOP, CUT], race_seconds([HEAD, CUT]))
     assert kept == [HEAD, CUT]
-    assert said == ["`minutes` leaves out the 1 dearest of 3 plans"]
+    assert notes == ["`minutes` excludes 1 of 3 plans, the most expensive"]
 
 
 def test_one_plan_is_always_left():
-    kept, said = fitting_time(ALL, 0.001)
+    kept, notes = fitting_time(ALL, 0.001)
     assert kept == [HEAD]
-    assert said == ["`minutes` leaves out the 3 dearest of 4 plans, full fine-tuning among them"]
+    assert notes == ["`minutes` excludes 3 of 4 plans, the most expensive, including full fine-tuning"]
 
 
 def test_a_race_takes_longer_with_more_or_dearer_plans():

@@ -121,8 +121,8 @@ def test_what_only_frostline_can_load_takes_part_only_where_that_is_allowed():
     usual, notes = propose(measured(), costs())
     assert all(one.cost.stock for one in usual)
     assert {one.plan.method for one in usual} == set(METHODS.names()) - set(own)
-    said_first = f"{len(own)} plans whose models only Frostline can load ({', '.join(own)}) do not take part"
-    assert notes[0].startswith(said_first) and notes[0].endswith("`allow_frostline_only=True` lets them")
+    said_first = f"{len(own)} plans whose models only Frostline can load ({', '.join(own)}) are left out"
+    assert notes[0].startswith(said_first) and notes[0].endswith("`allow_frostline_only=True` includes them")
 
     everything, notes = propose(measured(), costs(), allow_frostline_only=True)
     assert {one.plan.method for one in everything} == set(METHODS.names())
@@ -148,8 +148,8 @@ def test_a_head_above_a_lower_layer_that_is_as_good_is_left_out(probe, heads):
     proposals, notes = propose(measured(probe=probe), costs())
     assert heads_read(proposals) == heads
     left = DEPTH - len(heads)
-    expected = [f"{left} plans are left out: another one does more at no higher cost"] if left else []
-    assert [note for note in notes if "left out" in note] == expected
+    expected = [f"{left} plans are left out: another plan does better at no higher cost"] if left else []
+    assert [note for note in notes if "does better" in note] == expected
 
 
 def test_layer_0s_probe_does_not_count():
@@ -183,7 +183,7 @@ def test_numbers_to_predict_have_no_variability_and_the_probe_stands_in():
 def test_a_strategy_without_its_score_and_without_a_fallback_is_left_out_with_a_note():
     proposals, notes = propose(measured(fisher=None), costs())
     assert not any(source.startswith("fisher") for one in proposals for source in one.sources)
-    expected = "fisher-top-k proposes no plans: it follows fisher, not measured on this task"
+    expected = "fisher-top-k proposes no plan: fisher cannot be measured on this task"
     assert [note for note in notes if "fisher" in note] == [expected]
 
 
@@ -206,7 +206,7 @@ def test_a_strategy_follows_its_own_score_and_never_silently_another_one(loudest
     scores = measured()
     sources = [source for one in propose(scores, costs())[0] for source in one.sources]
     assert not any(source.startswith("loudest") for source in sources)
-    note = "loudest proposes no plans: it follows hscore and rank, not measured on this task"
+    note = "loudest proposes no plan: hscore and rank cannot be measured on this task"
     assert note in propose(scores, costs())[1]
 
     own = {name: LayerScore(name=name, better="high", values=FISHER) for name in ("hscore", "rank")}

@@ -140,7 +140,7 @@ def test_choice_and_baselines_are_compared_on_the_test_rows(finished):
             assert test.choice_minus_it.value == pytest.approx(gap)
     others = [test for test in found.tests if test.trial != found.decision.chosen]
     assert [line.split(":")[0] for line in found.record.given_up] == [
-        f"against {one.name}, {found.race.entry(one.trial).proposal.plan.name}" for one in others
+        f"vs {test.name}, {found.race.entry(test.trial).proposal.plan}" for test in others
     ]
 
 
@@ -148,7 +148,7 @@ def test_plans_that_only_frostline_can_load_stay_out_and_that_is_said(finished):
     found, _ = finished
     assert not {"houlsby", "pfeiffer", "prefix"} & {one.plan.method for one in found.record.proposals}
     assert any(
-        "only Frostline can load (houlsby, pfeiffer, prefix) do not take part" in note for note in found.record.notes
+        "only Frostline can load (houlsby, pfeiffer, prefix) are left out" in note for note in found.record.notes
     )
 
 
@@ -442,9 +442,7 @@ def test_a_task_without_test_rows_is_chosen_on_and_compared_without_them(encoder
     (full,) = [entry for entry in found.race.final if entry.proposal.plan.embeddings]
     mine, theirs = (one.result.predictions["validation"] for one in (found.chosen, full))
     gap = compare(task.validation.labels, mine, theirs, "accuracy")
-    assert line.startswith(
-        f"against full fine-tuning, (1, 2, 2) full: {gap} points of validation accuracy; tuning takes "
-    )
+    assert line.startswith(f"vs full fine-tuning, (1, 2, 2): {gap} points of validation accuracy; ")
 
 
 def test_texts_that_are_cut_are_said_for_every_split(encoder, rows, tmp_path, few_plans):
@@ -464,7 +462,7 @@ def test_few_rows_run_through_without_the_scores_that_they_do_not_allow(encoder,
     found = frostline.run(encoder, rows, output=tmp_path / "run", recipe=RECIPE)
     assert "probe.linear" not in found.scores.scores
     assert any("probe.linear left out: a probe holds out" in note for note in found.scores.notes)
-    assert "note: the rows are too few for a linear probe: the head alone is tried on every layer" in log_lines
+    assert "note: too few rows for a linear probe: the head alone is tried on every layer" in log_lines
     assert {one.plan.head for one in found.record.proposals if not one.plan.layers} == {1, 2}
 
 

@@ -81,7 +81,7 @@ def test_a_run_that_was_interrupted_here_is_continued_elsewhere(here, encoder, r
 def test_an_encoder_that_is_in_no_files_runs_here_and_is_refused_elsewhere(encoder, rows, tmp_path):
     loaded = load_encoder(encoder)
     in_memory = Encoder(loaded.model, loaded.tokenizer, name="in memory")
-    with pytest.raises(OptionError, match="in memory: was changed or made in memory; save it, then give its folder"):
+    with pytest.raises(OptionError, match="in memory: was changed or made in memory; save it, then pass its folder"):
         frostline.run(in_memory, rows, output=tmp_path / "run", recipe=RECIPE, compute=Compute(workers=2))
     assert not (tmp_path / "run").exists()
 

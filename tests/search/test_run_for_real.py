@@ -32,9 +32,9 @@ def what_was_found(text):
         del entry["seconds"]
     for key in ("seconds", "proposals", "folder"):
         del found[key]
-    took = re.compile(r"took [\d.]+ (s|min) in place of [\d.]+ (s|min)")
+    took = re.compile(r"\([\d.]+ s vs [\d.]+ s\)")
     assert all(took.search(line) for line in found["given_up"])
-    found["given_up"] = [took.sub("took its time", line) for line in found["given_up"]]
+    found["given_up"] = [took.sub("(its time)", line) for line in found["given_up"]]
     return found
 
 

@@ -76,9 +76,7 @@ class Scripted:
         self.value, self.metric = value, metric
         self.ran = []  # (trial, whether its model is kept)
         self.recorded = set()
-
-    def knows(self, spec):
-        return spec.id in self.recorded
+        self.store = SimpleNamespace(get=lambda spec: spec if spec.id in self.recorded else None)
 
     def run(self, specs, *, keep=False):
         for spec in specs:
@@ -163,7 +161,7 @@ def test_full_fine_tuning_runs_in_the_last_round_alone():
     executor = Scripted(by_layer)
     found = race(executor, [*SINGLES, *BASELINES], Recipe())
     assert [round_of(spec) for spec, _ in executor.ran if spec.plan == FULL.plan] == [3]
-    assert executor.ran[-1][0].plan == FULL.plan  # the dearest comes last
+    assert executor.ran[-1][0].plan == FULL.plan  # the most expensive one comes last
     assert FULL.plan in plans_of(found.final)
 
 
@@ -288,7 +286,7 @@ def test_a_deadline_in_the_past_still_tries_one_plan_the_cheapest_and_says_so():
     found = race(executor, SINGLES, Recipe(), deadline=time.monotonic() - 1)
     assert [spec.plan for spec, _ in executor.ran] == [Plan.span(10, 10, DEPTH)]
     assert plans_of(found.final) == [Plan.span(10, 10, DEPTH)]
-    assert found.notes[0] == "time is up: round 1 tried 1 of 10 plans"
+    assert found.notes[0] == "time limit reached: round 1 tried 1 of 10 plans"
 
 
 def test_a_deadline_in_the_past_goes_on_until_a_plan_has_not_failed():
@@ -309,7 +307,7 @@ def test_a_deadline_in_the_last_round_leaves_the_plans_that_were_done(monkeypatc
     stopped, found = raced_until(len(whole.ran) - 2.5, monkeypatch)
     assert [spec.id for spec, _ in stopped.ran] == [spec.id for spec, _ in whole.ran[:-2]]
     assert [len(rung) for rung in found.rungs] == [13, 6, 3]
-    assert found.notes == ("time is up: round 3 tried 3 of 5 plans",)
+    assert found.notes == ("time limit reached: round 3 tried 3 of 5 plans",)
 
 
 def test_when_time_is_up_in_the_last_round_the_best_plan_has_run_already(monkeypatch):

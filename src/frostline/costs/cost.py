@@ -5,8 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable
 from dataclasses import replace
-from functools import reduce
-from operator import add
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,8 +14,7 @@ from frostline.costs.workload import Workload
 from frostline.encoders.tokens import TOKENS_PER_BATCH
 from frostline.kernels.batch_layout import Ints
 from frostline.plans.methods import METHODS
-from frostline.records import Plan, Recipe
-from frostline.records.cost import Cost
+from frostline.records import Cost, Plan, Recipe
 from frostline.states.frozen import StatesAt
 from frostline.training.dataset import frozen_at
 from frostline.training.freeze_audit import count_kept
@@ -117,7 +114,8 @@ class Costs:
         batches = [order[start : start + size] for start in range(0, len(order), size)]
         sampled = batches[:_BATCHES_SAMPLED]
         shapes = [shape_of(self.load.train[rows], is_packed=self.is_packed) for rows in sampled]
-        return reduce(add, shapes).times(len(batches) / len(sampled)), max(shapes, key=lambda shape: shape.tokens)
+        epoch = sum(shapes[1:], start=shapes[0]).times(len(batches) / len(sampled))
+        return epoch, max(shapes, key=lambda shape: shape.tokens)
 
     def _pass(self, lengths: Ints) -> Shape:
         """Return the shape of all texts in batches of similar length, as in inference: next to no padding."""

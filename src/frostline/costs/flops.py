@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,6 +22,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
 from frostline.encoders.encoder import Encoder
+from frostline.encoders.families._family import Config
+from frostline.encoders.heads import HeadKind
 from frostline.encoders.surgery import skip, truncate
 from frostline.kernels.batch_layout import Ints, Layout, group_sizes
 from frostline.kernels.dropout import Noise
@@ -29,10 +31,6 @@ from frostline.plans.methods import METHODS
 from frostline.records import Plan
 from frostline.training.dataset import frozen_at
 from frostline.training.model import HeadChoice, Tunable, make_tunable
-
-if TYPE_CHECKING:
-    from frostline.encoders.families._family import Config
-    from frostline.encoders.heads import HeadKind
 
 # (texts, length) of the batches that are counted; five, as there are five terms.
 _COUNTED = ((1, 2), (2, 2), (1, 4), (1, 8), (2, 4))

@@ -9,23 +9,19 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
+from frostline.costs.cost import Costs
 from frostline.costs.flops import Work, shape_of
+from frostline.encoders.encoder import Encoder
 from frostline.kernels.batch_layout import Ints, Layout
 from frostline.kernels.dropout import Noise
-from frostline.records import Plan, Recipe
+from frostline.records import Cost, Plan, Recipe
 from frostline.records._json import Record
 from frostline.training.loop import loss_of, make_optimizer
 from frostline.training.model import Tunable, make_tunable
-
-if TYPE_CHECKING:
-    from frostline.costs.cost import Costs
-    from frostline.encoders.encoder import Encoder
-    from frostline.records.cost import Cost
 
 _STEPS = 3  # timed per plan
 _PARTS = 4  # of a step

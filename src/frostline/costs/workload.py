@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from frostline.encoders.heads import HeadKind
 from frostline.kernels.batch_layout import Ints
 from frostline.training.shared_inputs import SharedInputs
-
-if TYPE_CHECKING:
-    from frostline.encoders.heads import HeadKind
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,21 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from frostline.encoders.encoder import Encoder
 from frostline.errors import OptionError, RecordError, did_you_mean
-from frostline.options import parse_options
+from frostline.options import parse_options, read_options
 from frostline.plans.methods import METHODS
 from frostline.plans.strategies import STRATEGIES
 from frostline.records import LayerScores, Plan
-
-if TYPE_CHECKING:
-    from frostline.encoders.encoder import Encoder
-    from frostline.tasks import Task
+from frostline.tasks import Task
 
 _FORMS = "as 9,12,12 or layers=2+5+9,head=12 or freeze=8, or name a strategy such as best-down, or a JSON file"
-
-
+_FIELDS = {"layers": "", "head": 0, "freeze": 0, "embeddings": False, "method": "full"}
 _DEEPEST = 1_000  # more layers than any encoder has
 
 
@@ -68,10 +64,8 @@ def check_words(plan: Plan | str) -> None:
     name, _, _ = text.partition(":")
     if text.endswith((".json", "}")):
         _from_json(text)
-    elif name in STRATEGIES:
+    elif name in STRATEGIES or ":" in text:
         STRATEGIES[name].check(_options_of(text))
-    elif ":" in text:
-        STRATEGIES[name]  # raises, with the known names
     else:
         parse_plan(text, _DEEPEST)
 
@@ -84,27 +78,21 @@ def parse_plan(text: str, depth: int) -> Plan:
             raise OptionError(f"plan {text!r}{did_you_mean(text, STRATEGIES)}: write it {_FORMS}")
         bottom, top, head = (_number(number, text) for number in numbers)
         return _check(Plan.whole_or_span(bottom, top, head, depth=depth), depth)
-    fields = parse_options(text.split(","), where=f"plan {text!r}")
-    known = ("layers", "head", "freeze", "embeddings", "method")
-    for name in fields:
-        if name not in known:
-            raise OptionError(f"plan {text!r}: unknown {name!r}{did_you_mean(name, known)}; known: {', '.join(known)}")
-    head = _number(fields["head"], text) if "head" in fields else depth
-    if ("freeze" in fields) == ("layers" in fields):
+    words = parse_options(text.split(","), where=f"plan {text!r}")
+    fields = read_options(f"plan {text!r}", _FIELDS, words)
+    head, frozen = fields["head"] if "head" in words else depth, fields["freeze"]
+    if ("freeze" in words) == ("layers" in words):
         raise OptionError(f"plan {text!r}: give either layers=... or freeze=...")
-    if "freeze" in fields:
-        frozen = _number(fields["freeze"], text)
+    if "freeze" in words:
         if not 0 <= frozen <= head:
             raise OptionError(f"plan {text!r}: must freeze 0..{head} layers")
         layers, embeddings = tuple(range(frozen + 1, head + 1)), frozen == 0
     else:
-        words = [] if fields["layers"] in ("", "none") else fields["layers"].split("+")
-        layers, embeddings = tuple(sorted(number for word in words for number in _numbers(word, text))), False
-    if "embeddings" in fields:
-        if fields["embeddings"] not in ("yes", "no"):
-            raise OptionError(f"plan {text!r}: embeddings must be yes or no")
-        embeddings = fields["embeddings"] == "yes"
-    return _check(Plan(layers=layers, head=head, embeddings=embeddings, method=fields.get("method", "full")), depth)
+        pieces = [] if fields["layers"] in ("", "none") else fields["layers"].split("+")
+        layers, embeddings = tuple(sorted(number for piece in pieces for number in _numbers(piece, text))), False
+    if "embeddings" in words:
+        embeddings = fields["embeddings"]
+    return _check(Plan(layers=layers, head=head, embeddings=embeddings, method=fields["method"]), depth)
 
 
 def with_method(plan: Plan, text: str | None) -> Plan:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from frostline.records.budget import GOALS, Budget
 from frostline.records.difference import Difference
-from frostline.records.run import Decision
+from frostline.records.run import Decision, Judged
 from frostline.search.successive_halving import Entry, Race
 from frostline.stats.intervals import compare
-from frostline.tasks import Task
-from frostline.tasks.metrics import METRICS, TaskMetric
+from frostline.tasks import METRICS, Task
 
 _PRICES: Mapping[str, Callable[[Entry], float]] = {
     "cheapest": lambda entry: entry.proposal.cost.price,
@@ -18,9 +18,9 @@ _PRICES: Mapping[str, Callable[[Entry], float]] = {
     "fastest": lambda entry: entry.proposal.cost.latency,
     "best": lambda entry: -entry.value,
 }
-# Of a plan with a lower price, in words.
-_LESS = {
-    "cheapest": "that takes less arithmetic to tune",
+# A plan with a lower price, in words.
+_CHEAPER = {
+    "cheapest": "that needs less compute to tune",
     "smallest": "with fewer parameters",
     "fastest": "that predicts faster",
 }
@@ -32,99 +32,114 @@ def decide(race: Race, task: Task, budget: Budget, *, depth: int, seed: int = 0)
     A plan is good enough if the 95% interval of its difference to the best one lies above minus the margin.
 
     Args:
-        race: how it went.
-        task: for the labels of the validation rows.
+        race: the finished race.
+        task: the task, with its validation rows.
         budget: margin and goal.
-        depth: of the whole encoder.
-        seed: of the bootstrap.
+        depth: number of layers of the whole encoder.
+        seed: seed of the bootstrap.
     """
-    assert task.validation is not None  # noqa: S101 (a race needs one, and says so)
-    rows, metric, final = task.validation, task.metrics[0], race.final
-    best = final[0]
-    against = {
-        entry.spec.id: compare(
-            rows.labels,
-            entry.result.predictions["validation"],
-            best.result.predictions["validation"],
-            metric,
-            groups=rows.groups,
-            seed=seed,
-        )
-        for entry in final
-    }
-    margin = budget.margin_of(METRICS[metric].points)
-    fine = [entry for entry in final if entry is best or against[entry.spec.id].is_non_inferior(margin)]
-    price = _PRICES[budget.goal]
-    chosen = best if budget.goal == "best" else min(fine, key=lambda entry: (price(entry), -entry.value))
-    cheaper = [entry for entry in final if price(entry) < price(best)]
-    return Decision(
+    best, price = race.final[0], _PRICES[budget.goal]
+    differences = {entry.spec.id: _difference(task, entry, best, seed=seed) for entry in race.final}
+    margin = budget.margin_of(METRICS[task.metrics[0]].points)
+    good_enough = [e for e in race.final if e is best or differences[e.spec.id].is_non_inferior(margin)]
+    chosen = min(good_enough, key=lambda entry: (price(entry), -entry.value))
+    decision = Decision(
         chosen=chosen.spec.id,
         best=best.spec.id,
-        against_best=against,
-        good_enough=tuple(entry.spec.id for entry in fine),
-        why=tuple(_reasons(chosen, best, fine, cheaper, against, budget, METRICS[metric], len(rows), depth)),
+        against_best=differences,
+        good_enough=tuple(entry.spec.id for entry in good_enough),
+        why=(),
     )
+    plan = chosen.proposal.plan
+    source = [f"Proposed by {chosen.proposal.origins}: {plan.because}."] if plan.because else []
+    reason = _reason(race, decision, task, budget)
+    return replace(decision, why=(f"{plan.name}: {plan.in_words(depth)}.", *source, reason))
 
 
-def _reasons(
-    chosen: Entry,
-    best: Entry,
-    fine: list[Entry],
-    cheaper: list[Entry],
-    against: Mapping[str, Difference],
-    budget: Budget,
-    metric: TaskMetric,
-    rows: int,
-    depth: int,
-) -> list[str]:
-    plan, margin = chosen.proposal.plan, budget.margin_of(metric.points)
-    within = _points(margin) if metric.points == 100 else f"{margin:g}"
-    said = [f"{plan.name}: {plan.in_words(depth)}."]
-    if plan.because:
-        said.append(f"Proposed by {chosen.proposal.origins}: {plan.because}.")
+def _difference(task: Task, entry: Entry, other: Entry, *, seed: int) -> Difference:
+    """Return how much better a plan is than another one on the validation rows."""
+    assert task.validation is not None  # noqa: S101 (checked before the race)
+    labels, groups = task.validation.labels, task.validation.groups
+    own, others = (trial.result.predictions["validation"] for trial in (entry, other))
+    return compare(labels, own, others, task.metrics[0], groups=groups, seed=seed)
+
+
+def _reason(race: Race, decision: Decision, task: Task, budget: Budget) -> str:
+    """Return a sentence on why the plan was chosen."""
     if budget.goal == "best":
-        said.append(f"It is the best of {len(against)} plans on validation.")
-    elif chosen is not best:
-        gap = metric.describe_difference(against[chosen.spec.id])
-        said.append(
-            f"It is {GOALS[budget.goal]} of the {len(fine)} plans that are shown to be within {within} "
-            f"of the best one, {best.proposal.plan.name}: {gap} on {rows:,} validation rows."
+        return f"It is the best of {len(race.final)} plans on validation."
+    metric, rows = METRICS[task.metrics[0]], len(task.validation or ())
+    margin, price, best = budget.margin_of(metric.points), _PRICES[budget.goal], race.entry(decision.best)
+    unit = "" if metric.points != 100 else " point" if margin == 1 else " points"
+    if decision.chosen != decision.best:
+        difference = metric.describe_difference(decision.against_best[decision.chosen])
+        return (
+            f"It is {GOALS[budget.goal]} of the {len(decision.good_enough)} plans shown to be within {margin:g}{unit} "
+            f"of the best one, {best.proposal.plan.name}: {difference} on {rows:,} validation rows."
         )
-    elif len(fine) == 1 and any(against[entry.spec.id].high >= -margin for entry in cheaper):
-        said.append(
-            f"It is the best on validation; {rows:,} rows are too few to show that any plan {_LESS[budget.goal]} is "
-            f"within {within} of it, so it is taken. More validation rows, or a larger `margin`, may show one."
+    cheaper = [decision.against_best[entry.spec.id] for entry in race.final if price(entry) < price(best)]
+    if len(decision.good_enough) > 1 or not cheaper:
+        return f"It is the best on validation, and {GOALS[budget.goal]} of the plans that are good enough."
+    if all(difference.high < -margin for difference in cheaper):
+        return (
+            f"It is the best on validation; every plan {_CHEAPER[budget.goal]} is shown to be more than "
+            f"{margin:g}{unit} worse."
         )
-    elif len(fine) == 1 and cheaper:
-        said.append(
-            f"It is the best on validation; every plan {_LESS[budget.goal]} is shown to be more than {within} worse."
-        )
-    else:
-        said.append(f"It is the best on validation, and {GOALS[budget.goal]} of those that are good enough.")
-    return said
-
-
-def given_up(chosen: Entry, other: Entry, name: str, difference: str) -> str:
-    """What choosing one plan and not another costs and saves, in a sentence; the difference in quality in words."""
-    mine, theirs = chosen.proposal.cost, other.proposal.cost
-    quality = f"{difference}; " if difference else ""
     return (
-        f"against {name}, {other.proposal.plan.name}: {quality}tuning takes {_share(mine.price, theirs.price)} its "
-        f"arithmetic and took {_seconds(chosen.seconds)} in place of {_seconds(other.seconds)}, {mine.trainable:,} "
-        f"parameters train in place of {theirs.trainable:,}, a prediction takes {_share(mine.latency, theirs.latency)} "
-        "its time"
+        f"It is the best on validation; {rows:,} rows are too few to show that any plan {_CHEAPER[budget.goal]} is "
+        f"within {margin:g}{unit} of it. With more validation rows, or a larger `margin`, a cheaper plan may be chosen."
     )
 
 
-def _seconds(count: float) -> str:
-    return f"{count:.0f} s" if count >= 10 else f"{count:.1f} s"
+def trade_offs(task: Task, race: Race, decision: Decision, tests: Sequence[Judged], *, seed: int) -> tuple[str, ...]:
+    """Return what the choice costs and saves compared with each baseline, one line each.
+
+    Args:
+        task: the task, for its metric, and for its validation rows if there are no test rows.
+        race: the finished race.
+        decision: the choice.
+        tests: the choice and the baselines on the test rows.
+        seed: seed of the bootstrap.
+    """
+    chosen, metric, split = race.entry(decision.chosen), METRICS[task.metrics[0]], "test" if tests else "validation"
+    on_test = {test.trial: test.choice_minus_it for test in tests}
+    lines = []
+    for name, trial in race.baselines.items():
+        if trial != decision.chosen:
+            baseline = race.entry(trial)
+            difference = on_test.get(trial) or _difference(task, chosen, baseline, seed=seed)
+            lines.append(trade_off(chosen, baseline, name, metric.describe_difference(difference, split)))
+    return tuple(lines)
 
 
-def _points(count: float) -> str:
-    return "1 point" if count == 1 else f"{count:g} points"
+def trade_off(chosen: Entry, baseline: Entry, name: str, difference: str) -> str:
+    """Return one line on what the choice costs and saves compared with a baseline.
+
+    Args:
+        chosen: the choice.
+        baseline: the baseline's plan.
+        name: name of the baseline.
+        difference: difference in quality, in words.
+    """
+    cost, other = chosen.proposal.cost, baseline.proposal.cost
+    return (
+        f"vs {name}, {baseline.proposal.plan}: {difference}; {_relative(cost.price, other.price)} compute "
+        f"({_seconds(chosen.seconds)} vs {_seconds(baseline.seconds)}); {_millions(cost.trainable)} vs "
+        f"{_millions(other.trainable)} trainable parameters; {_relative(cost.latency, other.latency)} latency"
+    )
 
 
-def _share(mine: float, theirs: float) -> str:
-    if theirs <= 0:
-        return "100% of"
-    return f"{100 * mine / theirs:.0f}% of" if mine <= 2 * theirs else f"{mine / theirs:.1f} times"
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
+
+
+def _millions(count: int) -> str:
+    return f"{count / 1e6:.1f}M" if count >= 1e6 else f"{count:,}"
+
+
+def _relative(value: float, reference: float) -> str:
+    """Return 'same', '46% of the' or '2.5 times the'."""
+    ratio = value / reference if reference > 0 else 1.0
+    if f"{ratio:.2f}" == "1.00":
+        return "same"
+    return f"{100 * ratio:.0f}% of the" if ratio <= 2 else f"{ratio:.1f} times the"

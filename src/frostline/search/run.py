@@ -1,7 +1,7 @@
 """A search from measuring to a saved model: measure, propose, race, decide, test once, save.
 
-Everything that is not finished lies in one folder inside the run's own, so that an interrupted run continues where it
-was, and a finished one is moved into place as a whole.
+Unfinished work is in one folder inside the run's own, so that an interrupted run continues where it was, and a
+finished one is moved into place as a whole.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ import shutil
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -22,13 +23,13 @@ from frostline.errors import DataError, OptionError, UserError
 from frostline.files import atomic, output_folder
 from frostline.prediction.export import save
 from frostline.progress import Progress, Step, logger, silent
-from frostline.records import LayerScores, Plan
-from frostline.records.proposal import Proposal
+from frostline.records import LayerScores, Plan, Proposal
+from frostline.records._json import Record
 from frostline.records.run import Decision, Judged, RunRecord
-from frostline.search.decision import decide
+from frostline.search.decision import decide, trade_offs
 from frostline.search.limits import fitting_time
 from frostline.search.planning import Inputs, measure_for_plans, plans_within, time_steps
-from frostline.search.run_result import Run, against_baselines
+from frostline.search.run_result import Run
 from frostline.search.successive_halving import Entry, Race, Trials, race
 from frostline.stats.intervals import compare, interval
 from frostline.tasks import Task
@@ -44,14 +45,16 @@ from frostline.trials.store import Store
 _STORE, _IDENTITY, _SCORES, _SPEED, _SPENT = "store.sqlite", "run.json", "scores.json", "speed.json", "spent.json"
 _BEFORE_RACE = "before_race.json"
 _KEPT = "kept"
-_OVER = ".finished"  # the unfinished run's folder, on its way out
+_OVER = ".finished"  # the work folder of a finished run, until it is removed
 _CHOICE = "the choice"
+
+R = TypeVar("R", bound=Record)
 
 
 def check_task(task: Task) -> None:
-    """Refuse a task that no choice can be made on."""
+    """Refuse a task without validation rows."""
     if task.validation is None:
-        raise DataError(f"{task.name}: has no validation rows, and plans are chosen on them; give `validation`")
+        raise DataError(f"{task.name}: has no validation rows, which plans are chosen on; pass `validation`")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,10 +63,10 @@ class Search:
 
     Args:
         inputs: encoder, task, recipe and budget.
-        folder: where everything goes.
-        make_executor: makes what runs the trials.
-        source: what other processes load the encoder from; None for the embedded default, or where none do.
-        finish: called with the folder of the finished run before it is moved into place.
+        folder: folder of the run.
+        make_executor: function that returns the executor of trials.
+        source: name or folder that other processes load the encoder from; None for the embedded default.
+        finish: callback with the folder of the finished run, before it is moved into place.
         progress: progress callback.
     """
 
@@ -76,18 +79,22 @@ class Search:
 
     @property
     def work_folder(self) -> Path:
-        """Where everything lies until the run is over."""
+        """The folder of unfinished work."""
         return self.folder / output_folder.CHECKPOINTS
 
     def run(self, *, overwrite: bool = False) -> Run:
-        """Return what the run found, after saving it; an interrupted run in the folder is continued."""
+        """Return the result of the run, after saving it; continue an interrupted run in the folder."""
         shared = self.inputs.shared(self.progress)
         costs = self.inputs.costs(shared)
         self._claim(overwrite=overwrite)
         try:
             return self._search(shared, costs)
         except UserError:
-            self._give_up()
+            # Leave nothing behind if the mistake was noticed before anything was measured.
+            if not (self.work_folder / _SCORES).exists():
+                shutil.rmtree(self.work_folder, ignore_errors=True)
+                with contextlib.suppress(OSError):
+                    self.folder.rmdir()  # only if nothing else is there
             raise
 
     def _claim(self, *, overwrite: bool) -> None:
@@ -96,23 +103,23 @@ class Search:
         if overwrite:
             shutil.rmtree(self.work_folder, ignore_errors=True)
         shutil.rmtree(self.folder / _OVER, ignore_errors=True)
-        known = atomic.read_json(self.work_folder / _IDENTITY, default=None)
-        if known is None and not (self.work_folder / _STORE).exists():
+        before = atomic.read_json(self.work_folder / _IDENTITY, default=None)
+        if before is None and not (self.work_folder / _STORE).exists():
             shutil.rmtree(self.work_folder, ignore_errors=True)  # interrupted before it had begun
-        if self.work_folder.is_dir() and known != identity:
-            there = known if isinstance(known, dict) else {}
-            others = [name for name, value in identity.items() if there.get(name) != value]
+        if self.work_folder.is_dir() and before != identity:
+            other = before if isinstance(before, dict) else {}
+            different = [name for name, value in identity.items() if other.get(name) != value]
             raise OptionError(
-                f"{self.folder}: contains an interrupted run with a different {' and '.join(others)}; pass "
-                "`overwrite=True` to start over, or give another `output`"
+                f"{self.folder}: contains an interrupted run with a different {' and '.join(different)}; pass "
+                "`overwrite=True` to start over, or another `output`"
             )
-        if known is not None:
+        if before is not None:
             logger.info("continuing the interrupted run in %s", self.folder)
         self.work_folder.mkdir(parents=True, exist_ok=True)
         atomic.write_json(self.work_folder / _IDENTITY, identity)
 
     def _identity(self) -> dict[str, Any]:
-        """Return what measuring depends on; trials know what they depend on, so limits and rates may change."""
+        """Return what measuring depends on; limits and rates may change, as trials have identities of their own."""
         encoder, task, recipe = self.inputs.encoder, self.inputs.task, self.inputs.recipe
         return {
             "model": encoder.revision,
@@ -124,18 +131,12 @@ class Search:
             "device": encoder.device.type,
         }
 
-    def _give_up(self) -> None:
-        """Leave nothing behind where the mistake was noticed before anything was measured."""
-        if not (self.work_folder / _SCORES).exists():
-            shutil.rmtree(self.work_folder, ignore_errors=True)
-            with contextlib.suppress(OSError):
-                self.folder.rmdir()  # only if nothing else is there
-
     def _search(self, shared: SharedInputs, costs: Costs) -> Run:
-        clock = _Clock(self.work_folder / _SPENT)
-        scores = self._scores()
+        clock = _Clock(self.work_folder / _SPENT, self.progress)
+        task, seed = self.inputs.task, self.inputs.recipe.seed
+        scores = self._once(_SCORES, LayerScores, partial(measure_for_plans, self.inputs, progress=self.progress))
         clock.lap("measuring")
-        costs = costs.at(self._speed(costs))
+        costs = costs.at(self._once(_SPEED, Speed, partial(time_steps, self.inputs, costs, self.progress)))
         proposals, notes = plans_within(scores, costs, self.inputs)
         clock.lap("planning")
         shared.freeze(costs.frozen_at(proposal.plan for proposal in proposals), ["train", "validation"])
@@ -148,16 +149,13 @@ class Search:
         executor = self.make_executor(context.materials, context)
         with Store(self.work_folder / _STORE) as store, contextlib.closing(executor):
             trials = Trials(shared=shared, store=store, executor=executor)
-            outcome = race(
-                trials, proposals, self.inputs.recipe, deadline=deadline, progress=clock.noting(self.progress)
-            )
+            outcome = race(trials, proposals, self.inputs.recipe, deadline=deadline, progress=clock.progress)
             clock.lap("race")
             if not outcome.rungs:
                 raise OptionError(f"every trial failed: {'; '.join(outcome.failed[:3])}; try a lower `learning_rate`")
-            decision = self._decide(outcome)
+            decision = decide(outcome, task, self.inputs.budget, depth=self.inputs.encoder.depth, seed=seed)
             tests, tuned = self._test(context, shared, costs, outcome, decision)
             clock.lap("testing")
-        task, seed = self.inputs.task, self.inputs.recipe.seed
         record = RunRecord(
             encoder=scores.encoder,
             task=scores.task,
@@ -165,7 +163,7 @@ class Search:
             recipe=tuned.recipe,
             budget=self.inputs.budget,
             decision=decision,
-            given_up=against_baselines(task, outcome, decision, tests, seed=seed),
+            given_up=trade_offs(task, outcome, decision, tests, seed=seed),
             tests=tuple(tests),
             race=tuple(tuple(entry.record for entry in rung) for rung in outcome.rungs),
             failed=outcome.failed,
@@ -179,7 +177,7 @@ class Search:
         return result
 
     def _context(self, shared: SharedInputs) -> Context:
-        """Return what trials are made from; in this process they share the tokens and states that exist already."""
+        """Return the context of the trials; in this process they share the tokens and states that exist already."""
         encoder, task = self.inputs.encoder, self.inputs.task
         materials = Materials(
             encoders={encoder.revision: self.source},
@@ -195,22 +193,14 @@ class Search:
         context.share(make_spec(shared, any_plan, self.inputs.recipe), shared)
         return context
 
-    def _scores(self) -> LayerScores:
-        """Return the layer scores, measured now or before the run was interrupted."""
-        known = atomic.read_json(self.work_folder / _SCORES, default=None)
-        if known is not None:
-            return LayerScores.from_json(known)
-        scores = measure_for_plans(self.inputs, progress=self.progress)
-        atomic.write_json(self.work_folder / _SCORES, scores.to_json())
-        return scores
-
-    def _speed(self, costs: Costs) -> Speed:
-        known = atomic.read_json(self.work_folder / _SPEED, default=None)
-        if known is not None:
-            return Speed.from_json(known)
-        speed = time_steps(self.inputs, costs, self.progress)
-        atomic.write_json(self.work_folder / _SPEED, speed.to_json())
-        return speed
+    def _once(self, file: str, kind: type[R], compute: Callable[[], R]) -> R:
+        """Return a record that is computed now, or was before the run was interrupted."""
+        stored = atomic.read_json(self.work_folder / file, default=None)
+        if stored is not None:
+            return kind.from_json(stored)
+        record = compute()
+        atomic.write_json(self.work_folder / file, record.to_json())
+        return record
 
     def _fit_time(self, proposals: list[Proposal], clock: _Clock) -> tuple[list[Proposal], list[str], float | None]:
         """Return the plans whose race fits the time limit, notes on the others, and when to stop starting trials."""
@@ -224,10 +214,6 @@ class Search:
             notes.append(f"the {minutes:g}-minute limit was used up before the race; taking the cheapest plan")
         kept, more = fitting_time(proposals, 60 * minutes - before)
         return kept, [*notes, *more], time.monotonic() + 60 * minutes - clock.total
-
-    def _decide(self, outcome: Race) -> Decision:
-        inputs = self.inputs
-        return decide(outcome, inputs.task, inputs.budget, depth=inputs.encoder.depth, seed=inputs.recipe.seed)
 
     def _test(
         self, context: Context, shared: SharedInputs, costs: Costs, outcome: Race, decision: Decision
@@ -254,13 +240,12 @@ class Search:
         """Return how good one model is on the test rows, and how much better the choice is."""
         task, rows, seed = self.inputs.task, self.inputs.task.test, self.inputs.recipe.seed
         assert rows is not None  # noqa: S101 (asked only where there are test rows)
-        answers = {trial: decode_outputs(values, task.kind) for trial, values in outputs.items()}
-        metric, own = task.metrics[0], answers[entry.spec.id]
-        low, high = interval(rows.labels, own, metric, groups=rows.groups, seed=seed)
-        difference = None
-        if entry is not chosen:
-            best = answers[chosen.spec.id]
-            difference = compare(rows.labels, best, own, metric, groups=rows.groups, seed=seed)
+        own, choice = (decode_outputs(outputs[trial.spec.id], task.kind) for trial in (entry, chosen))
+        metric, groups = task.metrics[0], rows.groups
+        low, high = interval(rows.labels, own, metric, groups=groups, seed=seed)
+        difference = (
+            compare(rows.labels, choice, own, metric, groups=groups, seed=seed) if entry is not chosen else None
+        )
         return Judged(
             name=name,
             trial=entry.spec.id,
@@ -297,30 +282,26 @@ def _test_outputs(tuned: Tuned, shared: SharedInputs) -> torch.Tensor:
 class _Clock:
     """Seconds by stage and in all, with those from before an interruption, which a file holds."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, progress: Progress) -> None:
         self.laps: dict[str, float] = {}
-        self._file, self._before = file, float(atomic.read_json(file, default=None) or 0)
+        self._file, self._progress, self._before = file, progress, float(atomic.read_json(file, default=None) or 0)
         self._started = self._last = time.perf_counter()
 
     def lap(self, name: str) -> None:
         now = time.perf_counter()
         self.laps[name] = round(now - self._last, 3)
         self._last = now
-        self.note()
+        self._write()
 
-    def note(self) -> None:
+    def _write(self) -> None:
         """Write the time that has passed, for a run that is interrupted now."""
         atomic.write_json(self._file, round(self.total, 3))
 
-    def noting(self, progress: Progress) -> Progress:
-        """Return the callback with a note of the time after every trial."""
-
-        def noted(step: Step) -> None:
-            if step.table is not None:
-                self.note()
-            progress(step)
-
-        return noted
+    def progress(self, step: Step) -> None:
+        """Write the time after every trial of the race, and show its progress."""
+        if step.table is not None:
+            self._write()
+        self._progress(step)
 
     @property
     def total(self) -> float:

@@ -1,4 +1,4 @@
-"""The tables of a run: one builder for each, whoever prints them."""
+"""The tables of a run, for the command line, the report and notebooks."""
 
 from __future__ import annotations
 
@@ -6,34 +6,33 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from frostline.records.cost import Cost
-from frostline.records.plan import Plan
 from frostline.records.proposal import Proposal
 from frostline.records.run import Decision, RaceEntry, RunRecord
 from frostline.records.table import Cell, Table, table_of
 from frostline.tasks.metrics import METRICS, TaskMetric
 
-CHOSEN = "▶"  # stands before the choice
+CHOSEN = "▶"  # marks the choice
 
 
 def race_table(
     entries: Sequence[RaceEntry], proposals: Sequence[Proposal], metric: TaskMetric, *, decision: Decision | None = None
 ) -> Table:
-    """Return how the plans of one round did.
+    """Return the table of one round of a race.
 
     Args:
-        entries: of the round, the best first.
-        proposals: for what the plans cost.
-        metric: that decides.
-        decision: where it is the last round: which plan was chosen, and how far the others are from the best.
+        entries: plans of the round, best first.
+        proposals: all plans, with their costs.
+        metric: the metric that decides.
+        decision: in the last round, the choice and each plan's difference to the best.
     """
-    costs = {_key(one.plan): one.cost for one in proposals}
+    costs = {str(proposal.plan.identity()): proposal.cost for proposal in proposals}
     rows: list[dict[str, Cell]] = []
     for entry in entries:
         row: dict[str, Cell] = {} if decision is None else {"": CHOSEN if entry.trial == decision.chosen else ""}
         row |= {"plan": entry.plan.name, _column(metric): metric.shown(entry.validation[metric.name])}
         if decision is not None:
-            row[metric.gap("minus the best (95%)")] = str(decision.against_best.get(entry.trial, ""))
-        row |= _what_it_costs(costs.get(_key(entry.plan)))
+            row[metric.gap("difference to best (95%)")] = str(decision.against_best.get(entry.trial, ""))
+        row |= _cost_cells(costs.get(str(entry.plan.identity())))
         row |= {
             "seconds": f"{entry.seconds:.1f}",
             "learning rate": f"{entry.learning_rate:g}",
@@ -45,7 +44,7 @@ def race_table(
 
 
 def round_tables(run: RunRecord) -> list[Table]:
-    """Return the tables of all rounds, the last one first."""
+    """Return the tables of all rounds, last round first."""
     metric, tables = METRICS[run.task.metric], []
     for number, entries in reversed(list(enumerate(run.race, 1))):
         decision = run.decision if number == len(run.race) else None
@@ -57,7 +56,7 @@ def round_tables(run: RunRecord) -> list[Table]:
 
 
 def tests_table(run: RunRecord) -> Table:
-    """Return how the choice and the baselines did on the test rows."""
+    """Return the table of the choice and the baselines on the test rows."""
     metric, rows = METRICS[run.task.metric], []
     for test in run.tests:
         plan = run.entry(test.trial).plan
@@ -69,7 +68,7 @@ def tests_table(run: RunRecord) -> Table:
                 _column(metric): metric.shown(test.metrics[metric.name]),
                 "95% interval": f"{metric.shown(test.low)} to {metric.shown(test.high)}",
                 metric.gap("choice minus it"): gap,
-                **_what_it_costs(run.cost(plan)),
+                **_cost_cells(run.cost(plan)),
             }
         )
     return table_of("tests", "", rows)
@@ -79,11 +78,7 @@ def _column(metric: TaskMetric) -> str:
     return f"{metric.name}, points" if metric.points == 100 else metric.name
 
 
-def _what_it_costs(cost: Cost | None) -> dict[str, Cell]:
+def _cost_cells(cost: Cost | None) -> dict[str, Cell]:
     if cost is None:
         return {"trainable": None, "latency": None}
     return {"trainable": cost.trainable, "latency": f"{100 * cost.latency:.0f}%"}
-
-
-def _key(plan: Plan) -> str:
-    return str(plan.identity())

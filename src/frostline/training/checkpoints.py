@@ -13,16 +13,14 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from frostline.files.atomic import build_folder, read_json
 from frostline.files.checksums import file_checksum
-
-if TYPE_CHECKING:
-    from frostline.training.model import Tunable
+from frostline.training.model import Tunable
 
 _TENSORS, _ABOUT = "state.safetensors", "state.json"
 _KEPT = 2
@@ -135,7 +133,8 @@ class Checkpoints:
 
     def is_of_another_run(self) -> bool:
         """Whether there are checkpoints to continue from, and they belong to another run."""
-        runs = [run for path in self._folders() if (run := _run_of(path)) is not None]
+        descriptions = [read_json(path / _ABOUT, default=None) for path in self._folders()]
+        runs = [about["run"] for about in descriptions if isinstance(about, dict) and "run" in about]
         return bool(runs) and self.run not in runs
 
     def write(
@@ -180,13 +179,6 @@ class Checkpoints:
             )
         except (OSError, ValueError, KeyError, TypeError):
             return None
-
-
-def _run_of(path: Path) -> str | None:
-    try:
-        return str(read_json(path / _ABOUT)["run"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
 
 
 def _step_of(path: Path) -> int:

@@ -20,13 +20,12 @@ from frostline.plans.learning_rates import learning_rate_for
 from frostline.progress import Progress, detailed, logger, silent
 from frostline.records import BaseEncoder, Plan, Recipe
 from frostline.records.trial_id import canonical_plan, canonical_recipe
-from frostline.tasks import Task
-from frostline.tasks.metrics import METRICS
+from frostline.tasks import METRICS, Task
 from frostline.training.checkpoints import Checkpoints
 from frostline.training.dataset import Examples
 from frostline.training.freeze_audit import count_kept
 from frostline.training.loop import Trained, Weights, judge, load_weights, train, weights_of
-from frostline.training.model import Tunable, check_plan, check_recipe, make_tunable
+from frostline.training.model import Tunable, check_recipe, make_tunable
 from frostline.training.result import Tuned
 from frostline.training.shared_inputs import SharedInputs
 from frostline.training.stock_model import check_base, why_not_stock
@@ -78,7 +77,6 @@ def execute(
     """
     started = time.perf_counter()
     encoder, task = shared.encoder, shared.task
-    check_plan(plan, encoder)
     check_recipe(recipe, encoder)
     rates = rates or (recipe.learning_rate or learning_rate_for(plan, encoder.width),)
     recipe = replace(recipe, threads=torch.get_num_threads(), train_rows=settings.train_rows)

@@ -51,10 +51,13 @@ class Audit:
     """Checks one training run: made before it, asked after the first backward pass, the first step and the end."""
 
     def __init__(self, tunable: Tunable) -> None:
-        """Hash all parameters before training."""
+        """Hash all parameters before training; raise if anything outside the head and the plan would train."""
         self._tunable = tunable
         self._before = digests(tunable.named_parameters())
-        _check_names(tunable)
+        allowed = {id(value) for value in (*tunable.head.parameters(), *tunable.planned())}
+        for name, value in tunable.trainable().items():
+            if id(value) not in allowed:
+                raise AuditError(f"{name} would train, but is not part of the plan {tunable.plan}")
 
     def after_backward(self, depth: int | None) -> None:
         """Raise unless exactly what trains has a finite gradient, and backward ran down to the lowest of it."""
@@ -115,11 +118,3 @@ def count_kept(tunable: Tunable) -> int:
 def digests(named: Iterable[tuple[str, nn.Parameter]]) -> dict[str, bytes]:
     """Return a hash of every tensor's bits."""
     return {name: hashlib.sha256(bits_of(value)).digest() for name, value in named}
-
-
-def _check_names(tunable: Tunable) -> None:
-    """Raise unless what trains belongs to the head, to a layer of the plan, or to embeddings that the plan tunes."""
-    allowed = {id(value) for value in (*tunable.head.parameters(), *tunable.planned())}
-    for name, value in tunable.trainable().items():
-        if id(value) not in allowed:
-            raise AuditError(f"{name} would train, but is not part of the plan {tunable.plan}")

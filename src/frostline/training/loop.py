@@ -40,7 +40,7 @@ class Trained:
     Args:
         history: one record per evaluation: step, epoch, loss, rate, seconds, and the metrics on validation.
         best: the record of the evaluation whose weights were kept.
-        audit: which parameters were frozen and which have changed.
+        audit: report on frozen and changed parameters.
         seconds: duration of training, evaluations included.
         outputs: outputs of the kept weights on the validation rows; None where the run was resumed since.
     """
@@ -74,7 +74,7 @@ def train(
         metrics: names of task metrics; the first one decides.
         learning_rate: the highest rate of the schedule.
         new_layers: re-initialised layers, which may have a higher rate.
-        checkpoints: where to store the state, so that an interrupted run can continue.
+        checkpoints: store of the state, so that an interrupted run can continue.
         progress: progress callback.
     """
     run = TrainingRun(tunable, rows, validation, recipe, metrics, learning_rate, new_layers, checkpoints, progress)
@@ -150,10 +150,11 @@ class TrainingRun:
 
     def _step(self, step: int) -> None:
         """Update the weights once, from `accumulate` batches."""
-        recipe, epoch = self.recipe, step // self.steps_per_epoch
+        recipe, (epoch, in_epoch) = self.recipe, divmod(step, self.steps_per_epoch)
         for group in self.optimizer.param_groups:
             group["lr"] = group["highest"] * rate_at(step, self.steps, recipe)
-        chosen = self._rows_of(step)
+        size = recipe.batch * recipe.accumulate
+        chosen = self.order_of(epoch=epoch)[in_epoch * size : (in_epoch + 1) * size]
         _seed(recipe.seed, step, self.tunable.encoder.device)
         noise = Noise(recipe.seed, step)
         if not self.tunable.training:
@@ -167,11 +168,10 @@ class TrainingRun:
                 loss = self.loss(logits, labels, share=len(batch) / len(chosen))
             self.accelerator.backward(loss)
             total += float(loss.detach())
-        if not math.isfinite(total):
-            raise TuneError(f"training diverged at step {step + 1}: the loss is {total}; try a lower learning rate")
         norm = self.clip(recipe.clip or math.inf)
-        if not math.isfinite(norm):
-            raise TuneError(f"training diverged at step {step + 1}: a gradient is {norm}; try a lower learning rate")
+        for name, value in (("the loss", total), ("a gradient", norm)):
+            if not math.isfinite(value):
+                raise TuneError(f"training diverged at step {step + 1}: {name} is {value}; try a lower learning rate")
         if step == self.first:
             self.audit.after_backward(self.tunable.depth_of_backward)
             self.so_far.depth = self.tunable.depth_of_backward
@@ -193,12 +193,6 @@ class TrainingRun:
     def clip(self, most: float) -> float:
         """Clip the gradient to this norm; return its norm before."""
         return float(torch.nn.utils.clip_grad_norm_(self.parameters, most))
-
-    def _rows_of(self, step: int) -> Ints:
-        """Return the rows of one step, a slice of the epoch's permutation."""
-        epoch, in_epoch = divmod(step, self.steps_per_epoch)
-        size = self.recipe.batch * self.recipe.accumulate
-        return self.order_of(epoch=epoch)[in_epoch * size : (in_epoch + 1) * size]
 
     def _is_time_to_evaluate(self) -> bool:
         step, every = self.so_far.step, self.recipe.evaluate_every

@@ -36,7 +36,7 @@ class Tunable(nn.Module):
         Args:
             encoder: the encoder, cut at the plan's head; its weights will be changed.
             head: the head on the last layer; or several, each of which reads the states of its own layer.
-            plan: which layers train.
+            plan: the layers that train.
             frozen_dropout: whether frozen layers above the lowest tuned one have dropout in training.
         """
         super().__init__()
@@ -123,7 +123,7 @@ def make_tunable(
 
     Args:
         encoder: the pretrained encoder; not changed.
-        plan: which layers train, with which method, and where the head reads.
+        plan: layers that train, method, and layer that the head reads.
         outputs: classes, or 1 for regression and multiple choice.
         kind: kind of task.
         head: the family's own head, or a mean-pooled linear one.
@@ -173,7 +173,7 @@ def set_dropout(module: nn.Module, probability: float, *, family: Family) -> Non
 
     Args:
         module: an encoder's model or a head, or both in one.
-        probability: from 0 to 1.
+        probability: dropout probability, from 0 to 1.
         family: the family, which names the probabilities outside `nn.Dropout`.
     """
     for part in module.modules():

@@ -32,7 +32,7 @@ class Tuned:
         outputs: the model's outputs for each row, by split; logits or values.
         notes: sentences on what a user should know.
         seconds: durations of building caches, training and testing.
-        folder: where it was saved, or None.
+        folder: folder that it was saved to, or None.
     """
 
     tunable: Tunable
@@ -49,7 +49,7 @@ class Tuned:
 
     @property
     def record(self) -> TuningResult:
-        """What is written of it."""
+        """The record of the result."""
         task, audit = self.task, self.trained.audit
         return TuningResult(
             encoder=TunedEncoder(name=self.base.name, revision=self.base.revision, layers=self.base.layers),
@@ -72,5 +72,5 @@ class Tuned:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return what is written of it as plain JSON values."""
+        """Return the record as plain JSON values."""
         return self.record.to_json()

@@ -11,19 +11,19 @@ from frostline.training.model import Tunable
 
 def is_stock(tunable: Tunable) -> bool:
     """Whether transformers alone can load the model and compute the same outputs."""
-    return METHODS[tunable.plan.method].is_stock and isinstance(tunable.head, FamilyHead) and tunable.encoder.is_stock
+    return why_not_stock(tunable) is None
 
 
 def why_not_stock(tunable: Tunable) -> str | None:
     """Return a sentence on why the model is not a stock one, or None if it is."""
-    if is_stock(tunable):
-        return None
     if not METHODS[tunable.plan.method].is_stock:
         reason = f"transformers has no class for the method {tunable.plan.method}"
     elif not isinstance(tunable.head, FamilyHead):
         reason = f"transformers has no mean-pooled head for {tunable.encoder.family.title} configured like this one"
-    else:
+    elif not tunable.encoder.is_stock:
         reason = "transformers cannot load the layers in this order"
+    else:
+        return None
     return f"{reason}: only Frostline can load the saved model, together with the encoder that it was tuned from"
 
 

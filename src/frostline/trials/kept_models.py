@@ -31,12 +31,12 @@ class KeptModel(Record):
     Args:
         history: one record per evaluation.
         best: the evaluation that was kept.
-        audit: what trained and what stayed frozen.
+        audit: report on trained and frozen parameters.
         seconds: durations of building caches, training and testing.
         training: duration of training alone.
         notes: sentences on what a user should know.
         learning_rate: the highest one.
-        checksums: of the other files, by name.
+        checksums: checksums of the other files, by name.
     """
 
     history: tuple[EvaluationStep, ...]

@@ -39,10 +39,9 @@ def source_of(encoder: Encoder | str | Path | None, loaded: Encoder) -> str | No
         encoder: the user's argument.
         loaded: the loaded encoder.
     """
-    if isinstance(encoder, Encoder):
-        if loaded.folder is None:
-            raise OptionError(f"{loaded.name}: was changed or made in memory; save it, then give its folder")
-        return str(Path(loaded.folder).absolute())
-    if encoder is None:
+    source = loaded.folder if isinstance(encoder, Encoder) else encoder
+    if isinstance(encoder, Encoder) and source is None:
+        raise OptionError(f"{loaded.name}: was changed or made in memory; save it, then pass its folder")
+    if source is None:
         return None
-    return str(Path(encoder).absolute()) if Path(encoder).is_dir() else str(encoder)
+    return str(Path(source).absolute()) if Path(source).is_dir() else str(source)

@@ -6,6 +6,7 @@ import os
 import socket
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from frostline.errors import OptionError, UserError
@@ -59,21 +60,16 @@ class OnRay:
         if first is None:
             return  # nothing to run: no cluster is needed
         self._connect()
+        queue = chain([first], fresh)
         task = self.ray.remote(num_cpus=self.cpus, num_gpus=self.gpus, max_retries=_RETRIES)(_run_on_node)
         waiting: dict[Any, TrialSpec] = {}
-
-        def give(spec: TrialSpec | None) -> None:
-            if spec is not None:
+        while True:
+            while len(waiting) < self._room() and (spec := next(queue, None)) is not None:
                 waiting[task.remote(self._shared, self._name, spec.to_json(), keep)] = spec
-
-        give(first)
-        while waiting:
-            while len(waiting) < self._room() and (spec := next(fresh, None)) is not None:
-                give(spec)
+            if not waiting:
+                return
             (done,), _ = self.ray.wait(list(waiting), num_returns=1)
             yield waiting.pop(done), self._result(done)
-            if not waiting:
-                give(next(fresh, None))
 
     def _room(self) -> int:
         """Return the number of trials that the cluster can run at once."""

@@ -26,7 +26,7 @@ def run_missing(
     Args:
         store: the store of results; only this process writes to it.
         specs: the trials, taken one by one as the executor has room; duplicates run once.
-        executor: where the trials run.
+        executor: executor of the trials.
         retry: causes of failure after which a trial runs again.
         keep: keep the models of trials that run.
     """

@@ -10,8 +10,7 @@ from frostline.costs.cost import Costs
 from frostline.costs.timing import Speed, calibrate
 from frostline.costs.workload import Workload, make_workload
 from frostline.encoders.encoder import Encoder
-from frostline.records import Recipe, TrialSpec
-from frostline.records.cost import Cost
+from frostline.records import Cost, Recipe, TrialSpec
 from frostline.tasks import Task
 from frostline.training.execution import use_threads
 from frostline.training.shared_inputs import SharedInputs

@@ -99,6 +99,16 @@ def method(
     return register
 
 
+def at_least_one(*names: str) -> Validate:
+    """Return a check that these options are 1 or more."""
+
+    def validate(options: Mapping[str, Any]) -> str | None:
+        too_small = [name for name in names if options[name] < 1]
+        return f"{too_small[0]} {options[too_small[0]]}: must be 1 or more" if too_small else None
+
+    return validate
+
+
 def chosen_layers(tunable: Tunable) -> list[nn.Module]:
     """Return the modules of the plan's layers, lowest first; a module that several layers share comes once."""
     return list(dict.fromkeys(tunable.layer(number) for number in tunable.plan.layers))

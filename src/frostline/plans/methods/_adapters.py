@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
@@ -50,9 +49,3 @@ def add_adapters(tunable: Tunable, positions: tuple[str, ...], *, bottleneck: in
             like = next(layer.parameters())
             for position in positions:
                 family.attach_adapter(layer, position, Adapter(width, bottleneck).to(like))
-
-
-def check_bottleneck(options: Mapping[str, Any]) -> str | None:
-    """Return an error message about the bottleneck, or None."""
-    width = options["bottleneck"]
-    return f"bottleneck {width}: must be 1 or more" if width < 1 else None

@@ -10,7 +10,7 @@ import torch
 
 from frostline.encoders.families import FAMILIES
 from frostline.errors import OptionError, did_you_mean
-from frostline.plans.methods import chosen_layers, method
+from frostline.plans.methods import at_least_one, chosen_layers, method
 
 if TYPE_CHECKING:
     from frostline.training.model import Tunable
@@ -31,9 +31,8 @@ def fold_lora(tunable: Tunable) -> None:
 
 
 def _check(options: Mapping[str, Any]) -> str | None:
-    for name in ("rank", "alpha"):
-        if options[name] < 1:
-            return f"{name} {options[name]}: must be 1 or more"
+    if reason := at_least_one("rank", "alpha")(options):
+        return reason
     if not 0 <= options["dropout"] < 1:
         return f"dropout {options['dropout']}: must be at least 0 and below 1"
     # Of any family: the encoder is not known yet.

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
-from frostline.plans.methods import chosen_layers, method
+from frostline.plans.methods import at_least_one, chosen_layers, method
 
 if TYPE_CHECKING:
     from frostline.training.model import Tunable
@@ -27,12 +26,7 @@ class Prefix(nn.Module):
         return self.keys, self.values
 
 
-def _check(options: Mapping[str, Any]) -> str | None:
-    length = options["length"]
-    return f"length {length}: must be 1 or more" if length < 1 else None
-
-
-@method(learning_rate=1e-2, is_stock=False, adds_parameters=True, validate=_check)
+@method(learning_rate=1e-2, is_stock=False, adds_parameters=True, validate=at_least_one("length"))
 def prefix(tunable: Tunable, *, seed: int, length: int = 16) -> None:
     """A few keys and values that every token can attend to train in each chosen layer; the layer is frozen.
 
