@@ -9,19 +9,17 @@ a model means joining the two halves again.
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
+from typing import Any, Literal, Protocol, cast
 
 import torch
 from torch import Tensor, nn
 
+from frostline.encoders.encoder import Encoder
 from frostline.encoders.families import FAMILIES
+from frostline.encoders.families._family import Config, Family, Model
 from frostline.encoders.parameter_groups import find
 from frostline.errors import EncoderError
 from frostline.kernels.batch_layout import Layout, Reads
-
-if TYPE_CHECKING:
-    from frostline.encoders.encoder import Encoder
-    from frostline.encoders.families._family import Config, Family, Model
 
 HeadKind = Literal["classification", "regression", "multiple choice"]
 

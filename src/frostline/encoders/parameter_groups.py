@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import nn
 
-if TYPE_CHECKING:
-    from frostline.encoders.families._family import Family, Model
+from frostline.encoders.families._family import Family, Model
 
 Named = dict[str, nn.Parameter]
 
@@ -23,6 +22,11 @@ class ParameterGroups:
     layers: tuple[Named, ...]  # layer 1 first; a parameter that layers share is listed at each of them
     final_norm: Named
     pooler: Named
+
+
+def count_of(named: Named) -> int:
+    """Return the number of scalars in the parameters."""
+    return sum(parameter.numel() for parameter in named.values())
 
 
 def parts_of(family: Family, model: Model, order: Sequence[int] | None = None) -> ParameterGroups:

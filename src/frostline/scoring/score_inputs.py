@@ -18,6 +18,8 @@ from frostline.tasks.task import Kind
 
 T = TypeVar("T")
 
+_JACKKNIFE_BLOCKS = 20
+
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
@@ -99,6 +101,10 @@ class Evidence:
         if bool((self.groups.diff() >= 0).all()):
             return self
         return self.take(self.groups.argsort(stable=True))
+
+    def jackknife_blocks(self, *, uncertainty: bool) -> Tensor | None:
+        """Return (rows,): the blocks that a jackknife leaves out in turn; None without an uncertainty."""
+        return self.blocks(_JACKKNIFE_BLOCKS) if uncertainty else None
 
     def blocks(self, count: int) -> Tensor:
         """Return (rows,): a random division into at most `count` equal blocks, stratified, with whole groups."""

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-import numpy as np
 import torch
 
+from frostline.encoders.encoder import Encoder
+from frostline.encoders.tokens import Tokens
 from frostline.files.disk_arrays import nameless_array
 from frostline.kernels.batch_layout import Reads
 from frostline.states.frozen import DType, FrozenStates, compute, round_states
-
-if TYPE_CHECKING:
-    from frostline.encoders.encoder import Encoder
-    from frostline.encoders.tokens import Tokens
 
 
 def states_of_layers(encoder: Encoder, tokens: Tokens, *, dtype: DType, reads: Reads) -> FrozenStates:
@@ -35,6 +30,6 @@ def states_of_layers(encoder: Encoder, tokens: Tokens, *, dtype: DType, reads: R
         values = round_states(torch.stack(states, 1), dtype)
         if str(values.dtype) != f"torch.{dtype}":
             return states_of_layers(encoder, tokens, dtype="float32", reads=reads)
-        kept[np.concatenate([np.r_[whole.span(int(text))] for text in texts])] = values.cpu().numpy()
+        kept[whole.positions(texts)] = values.cpu().numpy()
     whole.kept = kept
     return whole

@@ -16,24 +16,21 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 
+from frostline.encoders.encoder import Encoder
+from frostline.encoders.tokens import Tokens
 from frostline.errors import OptionError
 from frostline.files import demo_assets as embedded
 from frostline.files.atomic import read_json, remove_leftovers, sync_file, work_folder
 from frostline.files.checksums import bits_of, file_checksum
 from frostline.files.disk_arrays import array_in
-from frostline.kernels.batch_layout import Ints, Reads
+from frostline.kernels.batch_layout import Reads
 from frostline.progress import Progress, Step, silent
 from frostline.states.frozen import DType, FrozenStates, StatesAt, compute, round_states
-
-if TYPE_CHECKING:
-    from frostline.encoders.encoder import Encoder
-    from frostline.encoders.tokens import Tokens
-
 
 FORMAT = 2
 DEFAULT_LIMIT = 32_000_000_000
@@ -171,19 +168,11 @@ def _fill(new: Sequence[_New], progress: Progress) -> None:
             kept = round_states(batch, entry.states.dtype).cpu()
             entry.overflows |= str(kept.dtype) != f"torch.{entry.states.dtype}"
             if not entry.overflows:
-                _write(entry, rows, kept.numpy())
+                entry.array[entry.states.positions(rows)] = kept.numpy()
         if all(entry.overflows for entry in new):
             return
         done += len(rows)
         progress(Step(stage="frozen states", done=done, total=len(new[0].states.tokens)))
-
-
-def _write(entry: _New, rows: Ints, values: np.ndarray[Any, Any]) -> None:
-    start = 0
-    for row in rows:
-        span = entry.states.span(int(row))
-        entry.array[span] = values[start : start + span.stop - span.start]
-        start += span.stop - span.start
 
 
 def _finish(entry: _New) -> list[str]:

@@ -86,18 +86,15 @@ def hsic(cross: Tensor, norms_one: Tensor, norms_two: Tensor, *, unbiased: bool)
         norms_two: (layers, texts).
         unbiased: whether to correct for few texts; False is the form of Phang et al. 2021.
     """
-    together = norms_one @ norms_two.T
-    totals = norms_one.sum(-1), norms_two.sum(-1)
-    return hsic_from_sums(cross, together, *totals, norms_one.shape[-1], unbiased=unbiased)
-
-
-def hsic_from_sums(
-    cross: Tensor, together: Tensor, total_one: Tensor, total_two: Tensor, count: int, *, unbiased: bool
-) -> Tensor:
-    """Return HSIC of each pair of layers, from |X'Y|^2, sum a_i b_i, sum a_i and sum b_i of `count` centred states."""
+    count = norms_one.shape[-1]
     if not unbiased:
         return cross / (count - 1) ** 2
-    apart = total_one[:, None] * total_two[None, :]
+    apart = norms_one.sum(-1)[:, None] * norms_two.sum(-1)[None, :]
+    return unbiased_hsic(cross, norms_one @ norms_two.T, apart, count)
+
+
+def unbiased_hsic(cross: Tensor, together: Tensor, apart: Tensor, count: int) -> Tensor:
+    """Return unbiased HSIC from |X'Y|^2, sum a_i b_i, and (sum a_i)(sum b_i) of `count` centred states."""
     corrected = cross - count / (count - 2) * together + apart / ((count - 1) * (count - 2))
     return corrected / (count * (count - 3))
 
@@ -171,16 +168,7 @@ def hsic_leaving_out(one: Tensor, two: Tensor, blocks: Tensor | None) -> Tensor:
     ):
         moved = n * step_x.square().sum() * step_y.square().sum() - 2 * (step_x @ cross @ step_y)
         norm = cross.square().sum() + n * moved
-        out.append(
-            hsic_from_sums(
-                norm[None, None],
-                (a * b * keep).sum()[None, None],
-                (a * keep).sum()[None],
-                (b * keep).sum()[None],
-                int(n),
-                unbiased=True,
-            )[0, 0]
-        )
+        out.append(unbiased_hsic(norm, (a * b * keep).sum(), (a * keep).sum() * (b * keep).sum(), int(n)))
     return torch.stack(out)
 
 

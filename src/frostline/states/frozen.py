@@ -5,17 +5,15 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from frostline.encoders.encoder import Encoder
 from frostline.encoders.tokens import TOKENS_PER_BATCH, Tokens
 from frostline.kernels.batch_layout import Ints, Reads
-
-if TYPE_CHECKING:
-    from frostline.encoders.encoder import Encoder
 
 DType = Literal["float16", "float32"]
 
@@ -81,6 +79,10 @@ class FrozenStates:
         else:
             states = np.concatenate([self.kept[self.span(int(row))] for row in rows])
         return torch.from_numpy(np.ascontiguousarray(states)).to(self.encoder.device).float()
+
+    def positions(self, rows: Sequence[int] | Ints) -> Ints:
+        """Return the positions of the states of these texts, one text after the other."""
+        return np.concatenate([np.r_[self.span(int(row))] for row in rows])
 
     def span(self, row: int) -> slice:
         """Return the positions of a text's states."""

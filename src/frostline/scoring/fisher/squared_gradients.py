@@ -21,7 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from frostline.encoders.encoder import Encoder, unroll
-from frostline.encoders.parameter_groups import Named
+from frostline.encoders.parameter_groups import count_of
 from frostline.encoders.tokens import TOKENS_PER_BATCH, Tokens
 from frostline.kernels.batch_layout import Ints, Layout
 from frostline.scoring.fisher.spans import Spans
@@ -85,7 +85,7 @@ def squared_gradients(
         for batch in batches:
             batch.climb(pull, keeps=keeps)
         heads = batches[0].pulled.shape[0]
-        largest = max(_size(named) for named in layers)
+        largest = max(count_of(named) for named in layers)
         held = torch.empty(
             (heads, int(blocks.max()) + 1, largest), dtype=batches[0].pulled.dtype, device=encoder.device
         )
@@ -93,17 +93,13 @@ def squared_gradients(
             named = layers[number - 1]
             squares = LayerSquares(
                 layer=number,
-                sums=held[:, :, : _size(named)].zero_(),
+                sums=held[:, :, : count_of(named)].zero_(),
                 shapes={name: parameter.shape for name, parameter in named.items()},
             )
             into = {id(named[name]): sums for name, sums in squares.by_name().items()}
             for batch in batches:
                 batch.descend(number, list(named.values()), into, by_batch=by_batch)
             yield squares
-
-
-def _size(named: Named) -> int:
-    return sum(parameter.numel() for parameter in named.values())
 
 
 @contextmanager

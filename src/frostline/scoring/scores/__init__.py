@@ -27,8 +27,6 @@ FittedFunction = Callable[..., Estimate]  # (Evidence, *, uncertainty: bool)
 F = TypeVar("F", bound=Callable[..., Any])
 MomentsFunction = Callable[[ClassMoments], Tensor]
 
-JACKKNIFE_BLOCKS = 20
-
 
 @dataclass(frozen=True, kw_only=True)
 class Score:
@@ -119,8 +117,7 @@ def _leaving_out_blocks(function: ScoreFunction, pooling: Pooling | None) -> Fit
 
     def estimate(evidence: Evidence, *, uncertainty: bool = True) -> Estimate:
         states, labels = evidence.states[pooling or evidence.pooling], evidence.labels
-        if not uncertainty:
-            return Estimate(values=function(states, labels))
-        return jackknife(lambda rows: function(states[:, rows], labels[rows]), evidence.blocks(JACKKNIFE_BLOCKS))
+        blocks = evidence.jackknife_blocks(uncertainty=uncertainty)
+        return jackknife(lambda rows: function(states[:, rows], labels[rows]), blocks)
 
     return estimate

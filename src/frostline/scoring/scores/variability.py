@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from frostline.scoring.score_inputs import Evidence, divide
-from frostline.scoring.scores import JACKKNIFE_BLOCKS, layer_score
+from frostline.scoring.scores import layer_score
 from frostline.scoring.uncertainty import Estimate, jackknife
 from frostline.states.cka import undefined_where_constant
 from frostline.states.moments import ClassMoments
@@ -84,13 +84,11 @@ def variability_crossfit(evidence: Evidence, *, uncertainty: bool = True) -> Est
     """
     states, labels, groups = evidence.states[evidence.pooling], evidence.labels, evidence.groups
 
-    def score(rows: Tensor) -> Tensor:
+    def score(rows: Tensor | slice) -> Tensor:
         thirds = divide(labels[rows], groups[rows], 3, seed=evidence.seed)
         return torch.stack([crossfitted(layer[rows].double(), labels[rows], thirds) for layer in states])
 
-    if not uncertainty:
-        return Estimate(values=score(torch.arange(len(labels))))
-    return jackknife(score, evidence.blocks(JACKKNIFE_BLOCKS))
+    return jackknife(score, evidence.jackknife_blocks(uncertainty=uncertainty))
 
 
 def _ratios(states: Tensor, labels: Tensor, *, by_size: bool) -> Tensor:
