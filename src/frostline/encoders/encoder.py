@@ -283,7 +283,7 @@ class Encoder:
 
     def finish(self, states: Tensor) -> Tensor:
         """Return state L as Hugging Face does: through the final norm, if the family has one."""
-        norm = find(self.model, self.family.final_norm_path) if self.family.final_norm_path else None
+        norm = find(self.model, self.family.final_norm_path)
         return states if norm is None else cast(Tensor, norm(states))
 
     def states(self, tokens: Tokens, layout: Layout, *, padded: bool = False) -> Iterator[Tensor]:

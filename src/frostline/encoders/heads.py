@@ -53,9 +53,8 @@ class GivenStates(nn.Module):
         """Return Hugging Face's output record for the states, (texts, tokens, width)."""
         from transformers.modeling_outputs import BaseModelOutputWithPooling
 
-        norm = getattr(self, self._norm) if self._norm else None
+        norm, pooler = find(self, self._norm), find(self, self._pooler)
         states = inputs_embeds if norm is None else norm(inputs_embeds)
-        pooler = getattr(self, self._pooler) if self._pooler else None
         pooled = None
         if pooler is not None:
             pooled = pooler(states) if self._activation is None else self._activation(pooler(states[:, 0]))
@@ -73,8 +72,7 @@ class FamilyHead(nn.Module):
     @property
     def reads(self) -> Reads:
         """The tokens whose states the head reads."""
-        config = self.stock.config
-        return FAMILIES[config.model_type].head_reads(config, self.kind)
+        return FAMILIES[self.stock.config.model_type].head_reads(self.stock.config, self.kind)
 
     def forward(self, states: Tensor, mask: Tensor | None = None) -> Tensor:
         """Return logits from the states of the layer at which the head reads, before any final norm.
@@ -211,12 +209,11 @@ def make_mean_head(encoder: Encoder, *, labels: int, kind: HeadKind = "classific
     """
     family = encoder.family
     rates = [rate for key in family.head_dropout_keys if (rate := getattr(encoder.config, key, None)) is not None]
-    path = family.final_norm_path
     head = MeanHead(
         encoder.width,
         outputs=labels,
         dropout=float(rates[0]) if rates else 0.0,
-        final_norm=copy.deepcopy(find(encoder.model, path)) if path else None,
+        final_norm=copy.deepcopy(find(encoder.model, family.final_norm_path)),
         kind=kind,
     )
     source = torch.Generator().manual_seed(seed)

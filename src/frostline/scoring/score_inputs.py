@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -84,8 +84,7 @@ class Evidence:
         """Return the value of `compute`, computed once per key for all scores of the same evidence."""
         if key not in self._cache:
             self._cache[key] = compute()
-        value: T = self._cache[key]
-        return value
+        return cast(T, self._cache[key])
 
     def own_hsic(self, blocks: Tensor | None) -> Tensor:
         """Return (1 + blocks, layers): each layer's similarity with itself, which several scores divide by.

@@ -74,17 +74,17 @@ class Estimate:
 
 def from_jackknife(rows: Tensor) -> Estimate:
     """Return the estimate from (1 + groups, layers): values on all texts, then without each group; groups may be 0."""
-    values, replicates = rows[0], rows[1:]
+    if len(rows) == 1:
+        return Estimate(values=rows[0])
+    deviations = jackknife_deviations(rows[1:])
+    return Estimate(values=rows[0], deviations=deviations, freedom=len(deviations) - 1, method="jackknife")
+
+
+def jackknife_deviations(replicates: Tensor) -> Tensor:
+    """Return the deviations of an `Estimate` from values without each group in turn, (groups, layers)."""
     count = len(replicates)
-    if count == 0:
-        return Estimate(values=values)
-    scale = ((count - 1) / count) ** 0.5
-    return Estimate(
-        values=values,
-        deviations=(replicates - replicates.mean(0)) * scale,
-        freedom=count - 1,
-        method="jackknife",
-    )
+    scale: float = ((count - 1) / count) ** 0.5
+    return (replicates - replicates.mean(0)) * scale
 
 
 def from_bootstrap(values: Tensor, replicates: Tensor) -> Estimate:

@@ -20,7 +20,7 @@ _STATE_RIDGES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)  # relative to the mean variance o
 _LABEL_RIDGES = (1e-6, 1e-3, 1e-1)
 
 
-@layer_score(fitted=True, better="high", paper="1, section 4.3", balanced=True)
+@layer_score(fitted=True, better="high", paper="Xie et al. 2022, section 4.3", balanced=True)
 def cca(evidence: Evidence, *, uncertainty: bool = True) -> Estimate:
     """Correlation of states and labels along learned directions, on unseen texts; high means specialised.
 

@@ -15,7 +15,7 @@ _FOLDS = 10
 _CLUSTERS = 10
 
 
-@layer_score(fitted=True, better="high", paper="1, appendix C.7", balanced=True)
+@layer_score(fitted=True, better="high", paper="Xie et al. 2022, appendix C.7", balanced=True)
 def information(evidence: Evidence, *, uncertainty: bool = True) -> Estimate:
     """Mutual information, in nats, of k-means clusters and labels on unseen texts; high means that classes clump.
 

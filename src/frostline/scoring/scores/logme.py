@@ -61,8 +61,7 @@ def log_evidence(states: Tensor, targets: Tensor) -> Tensor:
         - prior * weights
         - count * math.log(2 * math.pi)
     )
-    value: Tensor = (evidence / (2 * count)).mean()
-    return value
+    return torch.mean(evidence / (2 * count))
 
 
 def _maximise(squares: Tensor, along: Tensor, outside: Tensor, count: int) -> tuple[Tensor, Tensor]:
