@@ -24,8 +24,7 @@ from frostline.encoders.heads import make_head
 from frostline.encoders.loading import load_encoder
 from frostline.kernels.batch_layout import Reads
 from frostline.records import Plan, Recipe
-from frostline.states.all_layers import states_of_layers
-from frostline.states.frozen import FrozenStates
+from frostline.states.frozen import FrozenStates, states_of_layers
 from frostline.tasks import Split, load_task
 from frostline.tasks.splits import sample
 from frostline.training.dataset import Examples

@@ -220,7 +220,7 @@ def test_albert_keeps_sharing_only_where_layers_stay_alike():
         (lambda encoder: truncate(encoder, 0), "layer 0: tiny bert has layers 1..4"),
         (lambda encoder: reinitialise(encoder, [1, 9], seed=0), "layer 9: tiny bert has layers 1..4"),
         (lambda encoder: skip(encoder, 3, 2), "layers 3..2 to skip: the first is above the last"),
-        (lambda encoder: skip(encoder, 1, 4), "no layer would be left of tiny bert"),
+        (lambda encoder: skip(encoder, 1, 4), "tiny bert: no layer would remain"),
         (lambda encoder: permute(encoder, [1, 2, 2, 4]), "layer order [1, 2, 2, 4]: must contain each of 1..4 once"),
     ],
 )

@@ -259,7 +259,7 @@ def test_two_layers_have_no_smoothness_and_say_so(tmp_path):
     encoder = truncate(frostline.load_encoder(save_tiny(tmp_path)), 2)
     found = measure(encoder, make_task(), scores=["variability"])
     assert found["variability"].smoothness is None
-    assert any("too few for a smoothness" in note for note in found.notes)
+    assert any("too few to compute smoothness" in note for note in found.notes)
 
 
 def test_a_class_with_one_text_is_said(folder):

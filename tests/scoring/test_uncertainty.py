@@ -8,7 +8,7 @@ import torch
 
 from frostline.scoring.score_inputs import divide
 from frostline.scoring.scores.variability import variability
-from frostline.scoring.uncertainty import Estimate, from_bootstrap, from_independent, from_jackknife, jackknife
+from frostline.scoring.uncertainty import Estimate, from_bootstrap, from_folds, from_jackknife, jackknife
 
 
 def test_the_jackknife_of_a_mean_is_the_standard_error():
@@ -23,7 +23,7 @@ def test_the_jackknife_of_a_mean_is_the_standard_error():
 
 def test_independent_parts_give_the_standard_error_of_their_mean():
     parts = torch.randn(10, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    found = from_independent(parts, method="folds")
+    found = from_folds(parts, uncertainty=True)
     torch.testing.assert_close(found.values, parts.mean(0))
     assert found.deviations is not None
     torch.testing.assert_close(found.deviations.square().sum(0).sqrt(), parts.std(0) / 10**0.5)
@@ -113,7 +113,7 @@ def test_without_uncertainty_there_is_no_interval():
 
 def test_the_interval_widens_with_few_degrees_of_freedom():
     replicates = torch.randn(5, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    few = from_jackknife(replicates.mean(0), replicates)
+    few = from_jackknife(torch.cat([replicates.mean(0, keepdim=True), replicates]))
     many = Estimate(values=few.values, deviations=few.deviations)
     assert (few.interval()[1] - few.values > many.interval()[1] - many.values).all()
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 from tests.scoring.scores.test_closed_forms import draw, evidence
-from tests.tiny import random_tokens, tiny_encoder
 
 from frostline.scoring.scores import LAYER_SCORES
-from frostline.states.moments import ClassMoments, stream_moments
-from frostline.states.pooled import pooled_states
+from frostline.states.moments import ClassMoments
 
 STREAMING = [name for name, score in LAYER_SCORES.items() if score.from_moments is not None]
 
@@ -58,22 +56,3 @@ def test_a_constant_layer_is_undefined(name):
     values = LAYER_SCORES[name].from_moments(moments_of(states.float(), labels))
     assert values[1].isnan()
     assert values[[0, 2]].isfinite().all()
-
-
-def test_streaming_through_an_encoder_equals_one_pass():
-    encoder, tokens = tiny_encoder("bert"), random_tokens(tuple(range(3, 33)))
-    labels = torch.arange(30) % 2
-    told: list[int] = []
-    pieces = [range(start, min(start + 7, 30)) for start in range(0, 30, 7)]
-    chunks = [(tokens.take(list(rows)), labels[rows.start : rows.stop]) for rows in pieces]
-    streamed = stream_moments(encoder, chunks, classes=2, progress=told.append)
-    states = pooled_states(encoder, tokens)["mean"]
-    whole = ClassMoments.of(states, labels, classes=2)
-    assert told == [7, 14, 21, 28, 30]
-    function = LAYER_SCORES["variability"].from_moments
-    torch.testing.assert_close(function(streamed), function(whole), rtol=1e-4, atol=0)
-
-
-def test_nothing_to_stream_is_a_bug():
-    with pytest.raises(ValueError, match="no texts"):
-        stream_moments(tiny_encoder("bert"), [], classes=2)

@@ -15,8 +15,7 @@ from frostline.encoders.head_stack import HeadStack
 from frostline.errors import AuditError, TuneError
 from frostline.kernels.batch_layout import Reads
 from frostline.records import Plan, Recipe
-from frostline.states.all_layers import states_of_layers
-from frostline.states.frozen import FrozenStates
+from frostline.states.frozen import FrozenStates, states_of_layers
 from frostline.training.dataset import Examples
 from frostline.training.loop import loss_of, train
 from frostline.training.many_heads import _check_all_moved, losses_of, stacked, train_heads

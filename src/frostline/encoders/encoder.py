@@ -10,12 +10,13 @@ import copy
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
 from frostline.encoders.families import FAMILIES
+from frostline.encoders.families._family import Config, Family, Model
 from frostline.encoders.parameter_groups import ParameterGroups, find, parts_of
 from frostline.encoders.tokens import Tokens, tokenize
 from frostline.errors import EncoderError, OptionError
@@ -23,9 +24,6 @@ from frostline.kernels import packed_layer as packed
 from frostline.kernels.batch_layout import Layout, Reads
 from frostline.kernels.dropout import Noise
 from frostline.records import EncoderRef, Origin
-
-if TYPE_CHECKING:
-    from frostline.encoders.families._family import Config, Family, Model
 
 # Rotary and relative positions reach thousands of tokens; texts are that long only on request.
 LONGEST_BY_DEFAULT = 512
@@ -285,7 +283,7 @@ class Encoder:
 
     def finish(self, states: Tensor) -> Tensor:
         """Return state L as Hugging Face does: through the final norm, if the family has one."""
-        norm = find(self.model, self.family.final_norm_path) if self.family.final_norm_path else None
+        norm = find(self.model, self.family.final_norm_path)
         return states if norm is None else cast(Tensor, norm(states))
 
     def states(self, tokens: Tokens, layout: Layout, *, padded: bool = False) -> Iterator[Tensor]:

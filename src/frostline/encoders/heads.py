@@ -9,19 +9,17 @@ a model means joining the two halves again.
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
+from typing import Any, Literal, Protocol, cast
 
 import torch
 from torch import Tensor, nn
 
+from frostline.encoders.encoder import Encoder
 from frostline.encoders.families import FAMILIES
+from frostline.encoders.families._family import Config, Family, Model
 from frostline.encoders.parameter_groups import find
 from frostline.errors import EncoderError
 from frostline.kernels.batch_layout import Layout, Reads
-
-if TYPE_CHECKING:
-    from frostline.encoders.encoder import Encoder
-    from frostline.encoders.families._family import Config, Family, Model
 
 HeadKind = Literal["classification", "regression", "multiple choice"]
 
@@ -55,9 +53,8 @@ class GivenStates(nn.Module):
         """Return Hugging Face's output record for the states, (texts, tokens, width)."""
         from transformers.modeling_outputs import BaseModelOutputWithPooling
 
-        norm = getattr(self, self._norm) if self._norm else None
+        norm, pooler = find(self, self._norm), find(self, self._pooler)
         states = inputs_embeds if norm is None else norm(inputs_embeds)
-        pooler = getattr(self, self._pooler) if self._pooler else None
         pooled = None
         if pooler is not None:
             pooled = pooler(states) if self._activation is None else self._activation(pooler(states[:, 0]))
@@ -75,8 +72,7 @@ class FamilyHead(nn.Module):
     @property
     def reads(self) -> Reads:
         """The tokens whose states the head reads."""
-        config = self.stock.config
-        return FAMILIES[config.model_type].head_reads(config, self.kind)
+        return FAMILIES[self.stock.config.model_type].head_reads(self.stock.config, self.kind)
 
     def forward(self, states: Tensor, mask: Tensor | None = None) -> Tensor:
         """Return logits from the states of the layer at which the head reads, before any final norm.
@@ -213,12 +209,11 @@ def make_mean_head(encoder: Encoder, *, labels: int, kind: HeadKind = "classific
     """
     family = encoder.family
     rates = [rate for key in family.head_dropout_keys if (rate := getattr(encoder.config, key, None)) is not None]
-    path = family.final_norm_path
     head = MeanHead(
         encoder.width,
         outputs=labels,
         dropout=float(rates[0]) if rates else 0.0,
-        final_norm=copy.deepcopy(find(encoder.model, path)) if path else None,
+        final_norm=copy.deepcopy(find(encoder.model, family.final_norm_path)),
         kind=kind,
     )
     source = torch.Generator().manual_seed(seed)

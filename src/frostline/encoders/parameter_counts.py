@@ -6,18 +6,15 @@ Modules are built on the meta device, which allocates no memory.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 
 from frostline.encoders.families import FAMILIES
+from frostline.encoders.families._family import Config
 from frostline.encoders.heads import family_head
-from frostline.encoders.parameter_groups import Named, parts_of
+from frostline.encoders.parameter_groups import count_of, parts_of
 from frostline.errors import OptionError
-
-if TYPE_CHECKING:
-    from frostline.encoders.families._family import Config
-    from frostline.records import Plan
+from frostline.records import Plan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,14 +73,10 @@ def count_parameters(config: Config, *, labels: int | None = None) -> ParameterC
     for named in parts.layers:
         own = {name: parameter for name, parameter in named.items() if id(parameter) not in seen}
         seen.update(id(parameter) for parameter in own.values())
-        layers.append(_size(own))
+        layers.append(count_of(own))
     return ParameterCounts(
-        embeddings=_size(parts.embeddings),
+        embeddings=count_of(parts.embeddings),
         layers=tuple(layers),
-        unrolled=tuple(_size(named) for named in parts.layers),
-        head=_size(head),
+        unrolled=tuple(count_of(named) for named in parts.layers),
+        head=count_of(head),
     )
-
-
-def _size(named: Named) -> int:
-    return sum(parameter.numel() for parameter in named.values())

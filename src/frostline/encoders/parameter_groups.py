@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import reduce
-from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
-if TYPE_CHECKING:
-    from frostline.encoders.families._family import Family, Model
+from frostline.encoders.families._family import Family, Model
 
 Named = dict[str, nn.Parameter]
 
@@ -23,6 +20,11 @@ class ParameterGroups:
     layers: tuple[Named, ...]  # layer 1 first; a parameter that layers share is listed at each of them
     final_norm: Named
     pooler: Named
+
+
+def count_of(named: Named) -> int:
+    """Return the number of scalars in the parameters."""
+    return sum(parameter.numel() for parameter in named.values())
 
 
 def parts_of(family: Family, model: Model, order: Sequence[int] | None = None) -> ParameterGroups:
@@ -39,7 +41,7 @@ def parts_of(family: Family, model: Model, order: Sequence[int] | None = None) -
         return {names[id(parameter)]: parameter for module in modules for parameter in module.parameters()}
 
     def at(paths: Iterable[str | None]) -> Named:
-        return named(module for path in paths if path and (module := find(model, path)) is not None)
+        return named(module for path in paths if (module := find(model, path)) is not None)
 
     layers = family.layers(model)
     origins = order or range(1, len(layers) + 1)
@@ -53,8 +55,6 @@ def parts_of(family: Family, model: Model, order: Sequence[int] | None = None) -
     )
 
 
-def find(model: nn.Module, path: str) -> nn.Module | None:
-    """Return the submodule at the path, or None if this configuration has none."""
-    start: Any = model
-    module = reduce(lambda parent, name: getattr(parent, name, None), path.split("."), start)
-    return module if isinstance(module, nn.Module) else None
+def find(model: nn.Module, path: str | None) -> nn.Module | None:
+    """Return the submodule at the path; None without a path, or if this configuration has no such module."""
+    return None if path is None else dict(model.named_modules(remove_duplicate=False)).get(path)

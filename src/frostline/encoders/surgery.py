@@ -30,9 +30,9 @@ def operate(encoder: Encoder, surgery: Mapping[str, Any], *, seed: int) -> Encod
         surgery: {"reinitialise": [layers], "keep_norms": false, "as_released": false} or {"order": [layers]}.
         seed: random seed of new weights.
     """
-    known = {"reinitialise", "keep_norms", "as_released", "order"}
-    if unknown := sorted(surgery.keys() - known):
-        raise OptionError(f"surgery {unknown[0]!r}: must be one of {', '.join(sorted(known))}")
+    allowed = {"reinitialise", "keep_norms", "as_released", "order"}
+    if unknown := sorted(surgery.keys() - allowed):
+        raise OptionError(f"surgery {unknown[0]!r}: must be one of {', '.join(sorted(allowed))}")
     if surgery.get("reinitialise"):
         options = {name: bool(surgery.get(name, False)) for name in ("keep_norms", "as_released")}
         encoder = reinitialise(encoder, surgery["reinitialise"], seed=seed, **options)
@@ -97,7 +97,7 @@ def truncate(encoder: Encoder, layer: int) -> Encoder:
 def _select(encoder: Encoder, numbers: Sequence[int]) -> Encoder:
     """Return the encoder with these of its layers, in this order."""
     if not numbers:
-        raise OptionError(f"no layer would be left of {encoder.name}")
+        raise OptionError(f"{encoder.name}: no layer would remain")
     family = encoder.family
     keeps_sharing = encoder.shares_layers and family.keeps_sharing(encoder.config, numbers)
     new = encoder.copy() if keeps_sharing else unroll(encoder)

@@ -94,7 +94,7 @@ def _bias_of(position_bias: Tensor | None, group: Group, reads: Reads) -> Tensor
 
 
 def _heads(padded: Tensor, heads: int) -> Tensor:
-    """(texts, heads, longest, size) from (texts, longest, width)."""
+    """Return (texts, heads, longest, size) from (texts, longest, width)."""
     return padded.view(*padded.shape[:2], heads, -1).transpose(1, 2)
 
 
@@ -185,9 +185,8 @@ class _GroupedAttention(torch.autograd.Function):
         saved: list[Tensor | None] = []
         for group, bias in zip(groups, biases, strict=True):
             q, k, v = (_flat_heads(group.gather(side), heads) for side in (query, key, value))
-            texts, longest = group.index.shape
             scores = torch.bmm(q, k.transpose(1, 2)).mul_(scale)
-            by_text = scores.view(texts, heads, longest, longest)
+            by_text = scores.view(-1, heads, *scores.shape[1:])
             if bias is not None:
                 by_text.add_(bias)
             if not group.is_full:
@@ -195,7 +194,7 @@ class _GroupedAttention(torch.autograd.Function):
             weights = torch.softmax(scores, -1)
             keep = _draw_mask(weights, dropout, noise)
             used = weights if keep is None else weights * keep
-            group.scatter(_joined(torch.bmm(used, v), texts, heads), out)
+            group.scatter(_joined(torch.bmm(used, v), heads), out)
             saved += [q, k, v, weights, used, keep]
         ctx.save_for_backward(*saved)
         ctx.groups, ctx.heads, ctx.scale = groups, heads, scale
@@ -207,7 +206,6 @@ class _GroupedAttention(torch.autograd.Function):
         out = [torch.empty_like(gradient) for _ in range(3)]
         for number, group in enumerate(ctx.groups):
             q, k, v, weights, used, keep = ctx.saved_tensors[6 * number : 6 * number + 6]
-            texts = group.index.shape[0]
             padded = group.gather(gradient)
             if not group.is_full:
                 padded = padded.masked_fill_(~group.mask[..., None], 0.0)
@@ -218,19 +216,18 @@ class _GroupedAttention(torch.autograd.Function):
             by_score = torch._softmax_backward_data(by_weight, weights, -1, weights.dtype).mul_(ctx.scale)
             sides = torch.bmm(by_score, k), torch.bmm(by_score.transpose(1, 2), q), torch.bmm(used.transpose(1, 2), up)
             for side, into in zip(sides, out, strict=True):
-                group.scatter(_joined(side, texts, ctx.heads), into)
+                group.scatter(_joined(side, ctx.heads), into)
         return *out, None, None, None, None, None
 
 
 def _flat_heads(padded: Tensor, heads: int) -> Tensor:
-    """(texts x heads, longest, size) from (texts, longest, width)."""
+    """Return (texts x heads, longest, size) from (texts, longest, width)."""
     return _heads(padded, heads).flatten(0, 1).contiguous()
 
 
-def _joined(by_head: Tensor, texts: int, heads: int) -> Tensor:
-    """(texts, longest, width) from (texts x heads, longest, size)."""
-    _, longest, size = by_head.shape
-    return by_head.view(texts, heads, longest, size).transpose(1, 2).flatten(2)
+def _joined(by_head: Tensor, heads: int) -> Tensor:
+    """Return (texts, longest, width) from (texts x heads, longest, size)."""
+    return by_head.view(-1, heads, *by_head.shape[1:]).transpose(1, 2).flatten(2)
 
 
 def _draw_mask(weights: Tensor, dropout: float, noise: Noise | None) -> Tensor | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -51,8 +51,7 @@ class Group:
 
     def pad(self, states: Tensor) -> Tensor:
         """Return (texts, longest, ...) from the batch's (tokens, ...); padding repeats the text's first token."""
-        padded: Tensor = _Pad.apply(states, self)  # type: ignore[no-untyped-call]
-        return padded
+        return cast(Tensor, _Pad.apply(states, self))  # type: ignore[no-untyped-call]
 
     def gather(self, states: Tensor) -> Tensor:
         """Pad as `pad` does, with autograd's backward pass."""

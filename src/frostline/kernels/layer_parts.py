@@ -25,9 +25,9 @@ class LayerParts:
     down: nn.Module
     output_norm: nn.Module
     heads: int
-    attention_dropout: float
-    project_dropout: float
-    down_dropout: float
+    attention_dropout: float = 0.0
+    project_dropout: float = 0.0
+    down_dropout: float = 0.0
     attention_adapter: nn.Module | None = None  # applied to the output of attention, before it is added to the input
     output_adapter: nn.Module | None = None  # applied to the output of the feed-forward part, before it is added
     prefix: nn.Module | None = None  # returns additional keys and values, (count, width) each

@@ -12,8 +12,6 @@ from frostline.errors import MeasureError
 from frostline.scoring.score_inputs import Evidence
 from frostline.states.pooled import Pooling, pooled_states
 
-Null = Callable[..., Evidence]
-
 
 def shuffled(evidence: Evidence, *, poolings: Sequence[Pooling]) -> Evidence:
     """Return the same states with shuffled labels."""
@@ -35,4 +33,4 @@ def random_encoder(evidence: Evidence, *, poolings: Sequence[Pooling]) -> Eviden
     return replace(evidence, states=pooled_states(encoder, tokens, poolings=poolings), encoder=encoder)
 
 
-NULLS: dict[str, Null] = {"shuffled": shuffled, "random": random_encoder}
+NULLS: dict[str, Callable[..., Evidence]] = {"shuffled": shuffled, "random": random_encoder}

@@ -8,10 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import torch
-from torch import Tensor
 
 from frostline.encoders.encoder import Encoder
-from frostline.encoders.tokens import Tokens
 from frostline.errors import MeasureError, OptionError
 from frostline.progress import Progress, Step, silent
 from frostline.records import LayerScore, LayerScores
@@ -150,7 +148,20 @@ def _score_states(
         progress=progress,
     )
     ready = time.perf_counter()
-    evidence = _evidence(encoder, task, split, tokens, states, pooling=asked.pooling, seed=asked.seed)
+    numbers = {group: number for number, group in enumerate(dict.fromkeys(split.groups or ()))}
+    groups = range(len(split)) if split.groups is None else [numbers[group] for group in split.groups]
+    evidence = Evidence(
+        states=states,
+        labels=torch.tensor(split.labels),
+        groups=torch.tensor(groups),
+        kind=task.kind,
+        metric=task.metrics[0],
+        pooling=asked.pooling,
+        seed=asked.seed,
+        encoder=encoder,
+        tokens=tokens,
+        split=split,
+    )
     scores, left_out = _score_all(
         chosen,
         evidence,
@@ -161,32 +172,6 @@ def _score_states(
     )
     matrices = similarity_matrices(evidence) if asked.similarity else {}
     return _Scored(scores=scores, truncated=tokens.truncated, states_ready=ready, matrices=matrices, left_out=left_out)
-
-
-def _evidence(
-    encoder: Encoder,
-    task: Task,
-    split: Split,
-    tokens: Tokens,
-    states: dict[Pooling, Tensor],
-    *,
-    pooling: Pooling,
-    seed: int,
-) -> Evidence:
-    numbers = {group: number for number, group in enumerate(dict.fromkeys(split.groups or ()))}
-    groups = range(len(split)) if split.groups is None else [numbers[group] for group in split.groups]
-    return Evidence(
-        states=states,
-        labels=torch.tensor(split.labels),
-        groups=torch.tensor(groups),
-        kind=task.kind,
-        metric=task.metrics[0],
-        pooling=pooling,
-        seed=seed,
-        encoder=encoder,
-        tokens=tokens,
-        split=split,
-    )
 
 
 def _score_all(

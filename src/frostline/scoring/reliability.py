@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from frostline.records.layer_scores import Agreement, Smoothness
 
 Values = Sequence[float | None]
@@ -11,8 +13,6 @@ Values = Sequence[float | None]
 
 def smoothness(values: Values) -> Smoothness | None:
     """Return the smoothness over layers 1..L; None below three layers, with undefined ones, or when all are equal."""
-    import numpy as np
-
     layers = [value for value in values[1:] if value is not None]
     if len(layers) < 3 or len(layers) != len(values) - 1:
         return None
@@ -26,7 +26,6 @@ def smoothness(values: Values) -> Smoothness | None:
 
 def agreement(score: str, values: Values, probe: str, reached: Values) -> Agreement | None:
     """Return the agreement over the layers where both are defined; None for fewer than 3, or if one does not vary."""
-    import numpy as np
     from scipy import stats
 
     from frostline.stats.spearman import spearman

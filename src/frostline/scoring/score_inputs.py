@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -17,6 +17,8 @@ from frostline.tasks import Split
 from frostline.tasks.task import Kind
 
 T = TypeVar("T")
+
+_JACKKNIFE_BLOCKS = 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,8 +84,7 @@ class Evidence:
         """Return the value of `compute`, computed once per key for all scores of the same evidence."""
         if key not in self._cache:
             self._cache[key] = compute()
-        value: T = self._cache[key]
-        return value
+        return cast(T, self._cache[key])
 
     def own_hsic(self, blocks: Tensor | None) -> Tensor:
         """Return (1 + blocks, layers): each layer's similarity with itself, which several scores divide by.
@@ -99,6 +100,10 @@ class Evidence:
         if bool((self.groups.diff() >= 0).all()):
             return self
         return self.take(self.groups.argsort(stable=True))
+
+    def jackknife_blocks(self, *, uncertainty: bool) -> Tensor | None:
+        """Return (rows,): the blocks that a jackknife leaves out in turn; None without an uncertainty."""
+        return self.blocks(_JACKKNIFE_BLOCKS) if uncertainty else None
 
     def blocks(self, count: int) -> Tensor:
         """Return (rows,): a random division into at most `count` equal blocks, stratified, with whole groups."""

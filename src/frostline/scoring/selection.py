@@ -28,7 +28,7 @@ def choose_scores(scores: Sequence[str] | str, task: Task, *, stream: bool) -> t
     names = LAYER_SCORES.names() if scores == "all" else DEFAULT_SCORES if scores == "default" else scores
     chosen = [LAYER_SCORES[name] for name in dict.fromkeys(names)]
     if not chosen:
-        raise OptionError(f"no layer score asked for; known: {', '.join(LAYER_SCORES)}")
+        raise OptionError(f"no layer score requested; available: {', '.join(LAYER_SCORES)}")
     reasons = {}
     for score in chosen:
         if task.kind == "regression" and (score.needs == "classes" or stream):
@@ -38,10 +38,10 @@ def choose_scores(scores: Sequence[str] | str, task: Task, *, stream: bool) -> t
     if reasons and not isinstance(scores, str):
         name, reason = next(iter(reasons.items()))
         raise MeasureError(f"{task.name}: {name} {reason}")
-    left = [score for score in chosen if score.name not in reasons]
-    if not left:
+    suited = [score for score in chosen if score.name not in reasons]
+    if not suited:
         raise MeasureError(f"{task.name}: {chosen[0].name} {reasons[chosen[0].name]}, and so do all other scores")
-    return left, {name: f"it {reason}" for name, reason in reasons.items()}
+    return suited, {name: f"it {reason}" for name, reason in reasons.items()}
 
 
 def with_options(scores: Sequence[Score], options: Mapping[str, Mapping[str, Any]]) -> list[Score]:
@@ -60,9 +60,9 @@ def _with(score: Score, options: Mapping[str, Any]) -> Score:
 def options_in_words(options: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Return a sentence for each score whose options are set."""
     return [
-        f"{name} with {', '.join(f'{option} {as_word(value)}' for option, value in given.items())}"
-        for name, given in options.items()
-        if given
+        f"{name} with {', '.join(f'{option} {as_word(value)}' for option, value in values.items())}"
+        for name, values in options.items()
+        if values
     ]
 
 

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import torch
-from torch import Tensor
 
 from frostline.encoders.encoder import Encoder
-from frostline.encoders.tokens import Tokens
 from frostline.progress import Progress, Step
 from frostline.records import LayerScore
 from frostline.scoring.scores import Score
 from frostline.scoring.to_records import make_record
 from frostline.scoring.uncertainty import Estimate
-from frostline.states.moments import stream_moments
-from frostline.states.pooled import Pooling
+from frostline.states.moments import ClassMoments
+from frostline.states.pooled import Pooling, pooled_states
 from frostline.tasks import Split
 
 _TEXTS_PER_CHUNK = 2_000
@@ -31,24 +29,24 @@ def stream_scores(
     progress: Progress,
 ) -> tuple[dict[str, LayerScore], int]:
     """Return the scores from sums over all rows, and the number of texts that were cut."""
-    labels = torch.unique(torch.tensor(split.labels), return_inverse=True)[1]
+    classes, labels = torch.unique(torch.tensor(split.labels), return_inverse=True)
+    moments: ClassMoments | None = None
     truncated = 0
-
-    def chunks() -> Iterator[tuple[Tokens, Tensor]]:
-        nonlocal truncated
-        for start in range(0, len(split), _TEXTS_PER_CHUNK):
-            part = split.take(range(start, min(start + _TEXTS_PER_CHUNK, len(split))))
-            tokens = encoder.tokenize(part.texts, part.pairs, max_length=max_length)
-            truncated += tokens.truncated
-            yield tokens, labels[start : start + len(part)]
-
-    moments = stream_moments(
-        encoder,
-        chunks(),
-        classes=int(labels.max()) + 1,
-        pooling=pooling,
-        progress=lambda done: progress(Step(stage="running the encoder", done=done, total=len(split))),
-    )
+    for start in range(0, len(split), _TEXTS_PER_CHUNK):
+        part = split.take(range(start, min(start + _TEXTS_PER_CHUNK, len(split))))
+        tokens = encoder.tokenize(part.texts, part.pairs, max_length=max_length)
+        truncated += tokens.truncated
+        states = pooled_states(encoder, tokens, poolings=[pooling])[pooling]
+        batch = ClassMoments.of(
+            states,
+            labels[start : start + len(part)],
+            classes=len(classes),
+            references=None if moments is None else moments.references,
+        )
+        moments = batch if moments is None else moments.merge(batch)
+        progress(Step(stage="running the encoder", done=moments.count, total=len(split)))
+    if moments is None:
+        raise ValueError("no texts")
     scores = {
         score.name: make_record(score, Estimate(values=score.from_moments(moments)), seed=0, seconds=0.0)
         for score in chosen

@@ -1,4 +1,4 @@
-"""Layer scores as a table: one builder, whoever prints it."""
+"""Layer scores as a table: one builder for the command line, reports and notebooks."""
 
 from __future__ import annotations
 

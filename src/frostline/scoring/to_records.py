@@ -88,7 +88,7 @@ def notes_on(
     if sizes and min(sizes.values()) == 1:
         notes.append("a class has only one text, which has no spread: scores of spread are too low")
     if encoder.depth < 3:
-        notes.append(f"{encoder.depth} layers are too few for a smoothness")
+        notes.append(f"{encoder.depth} layers are too few to compute smoothness")
     if rows == "train" and encoder.is_tuned:
         notes.append(
             f"{encoder.name} is a tuned classifier: if it was tuned on these rows, it has memorised them; "

@@ -72,16 +72,19 @@ class Estimate:
         return ranked
 
 
-def from_jackknife(values: Tensor, replicates: Tensor) -> Estimate:
-    """Return the estimate from delete-a-group replicates, (groups, layers): each without one group of texts."""
+def from_jackknife(rows: Tensor) -> Estimate:
+    """Return the estimate from (1 + groups, layers): values on all texts, then without each group; groups may be 0."""
+    if len(rows) == 1:
+        return Estimate(values=rows[0])
+    deviations = jackknife_deviations(rows[1:])
+    return Estimate(values=rows[0], deviations=deviations, freedom=len(deviations) - 1, method="jackknife")
+
+
+def jackknife_deviations(replicates: Tensor) -> Tensor:
+    """Return the deviations of an `Estimate` from values without each group in turn, (groups, layers)."""
     count = len(replicates)
-    scale = ((count - 1) / count) ** 0.5
-    return Estimate(
-        values=values,
-        deviations=(replicates - replicates.mean(0)) * scale,
-        freedom=count - 1,
-        method="jackknife",
-    )
+    scale: float = ((count - 1) / count) ** 0.5
+    return (replicates - replicates.mean(0)) * scale
 
 
 def from_bootstrap(values: Tensor, replicates: Tensor) -> Estimate:
@@ -90,28 +93,29 @@ def from_bootstrap(values: Tensor, replicates: Tensor) -> Estimate:
     return Estimate(values=values, deviations=spread, method="bootstrap")
 
 
-def from_independent(replicates: Tensor, *, method: Literal["folds", "blocks"]) -> Estimate:
-    """Return the estimate from separate parts of the data, (parts, layers), whose mean is the value.
+def from_folds(replicates: Tensor, *, uncertainty: bool) -> Estimate:
+    """Return the estimate from values on separate folds of the data, (folds, layers), whose mean is the value.
 
     Folds share most of the rows they were fitted on, so that their intervals are somewhat too short.
     """
-    count = len(replicates)
-    spread = (replicates - replicates.mean(0)) / (count * max(1, count - 1)) ** 0.5
-    return Estimate(values=replicates.mean(0), deviations=spread, freedom=max(1, count - 1), method=method)
+    count, values = len(replicates), replicates.mean(0)
+    if not uncertainty:
+        return Estimate(values=values)
+    spread = (replicates - values) / (count * max(1, count - 1)) ** 0.5
+    return Estimate(values=values, deviations=spread, freedom=max(1, count - 1), method="folds")
 
 
-def jackknife(score: Callable[[Tensor], Tensor], blocks: Tensor) -> Estimate:
+def jackknife(score: Callable[[Tensor | slice], Tensor], blocks: Tensor | None) -> Estimate:
     """Return an estimate with delete-a-group uncertainty.
 
     A plain bootstrap would be wrong for scores of spread: copies of a text shrink the spread within its class.
 
     Args:
-        score: function from row numbers to a value per layer.
-        blocks: (rows,), the group of each row, from 0.
+        score: function from an index of rows to a value per layer.
+        blocks: (rows,), the group of each row, from 0; None for the values alone.
     """
-    rows = torch.arange(len(blocks))
-    replicates = [score(rows[blocks != block]) for block in range(int(blocks.max()) + 1)]
-    return from_jackknife(score(rows), torch.stack(replicates))
+    without = [] if blocks is None else [blocks != block for block in range(int(blocks.max()) + 1)]
+    return from_jackknife(torch.stack([score(slice(None)), *map(score, without)]))
 
 
 def _quantile(freedom: float, level: float) -> float:

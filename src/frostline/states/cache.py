@@ -11,32 +11,30 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import math
 import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 
+from frostline.encoders.encoder import Encoder
+from frostline.encoders.tokens import Tokens
 from frostline.errors import OptionError
 from frostline.files import demo_assets as embedded
 from frostline.files.atomic import read_json, remove_leftovers, sync_file, work_folder
 from frostline.files.checksums import bits_of, file_checksum
 from frostline.files.disk_arrays import array_in
-from frostline.kernels.batch_layout import Ints, Reads
+from frostline.kernels.batch_layout import Reads
 from frostline.progress import Progress, Step, silent
 from frostline.states.frozen import DType, FrozenStates, StatesAt, compute, round_states
 
-if TYPE_CHECKING:
-    from frostline.encoders.encoder import Encoder
-    from frostline.encoders.tokens import Tokens
-
-
 FORMAT = 2
-DEFAULT_LIMIT = 32_000_000_000
+_DEFAULT_LIMIT = "32"  # GB
 _STATES, _ABOUT = "states.bin", "about.json"
 _SPARE = 256 << 20  # bytes of disk that always stay free
 # In names of entries; the first two are older than the third.
@@ -61,9 +59,7 @@ def cache_folder() -> Path:
 
 def cache_limit() -> int:
     """Return the largest size of all entries together in bytes: FROSTLINE_CACHE_LIMIT in GB, or 32."""
-    gigabytes = os.environ.get("FROSTLINE_CACHE_LIMIT")
-    if not gigabytes:
-        return DEFAULT_LIMIT
+    gigabytes = os.environ.get("FROSTLINE_CACHE_LIMIT") or _DEFAULT_LIMIT
     try:
         limit = float(gigabytes)
     except ValueError:
@@ -103,7 +99,7 @@ def open_together(
         states.kept, broken = _open(entry, states)
         if broken:
             shutil.rmtree(entry, ignore_errors=True)
-            notes.append(f"a cached file was damaged ({broken}) and is built again")
+            notes.append(f"a cached file was damaged ({broken}) and is rebuilt")
         if not states.is_kept:
             missing.append((states, entry))
     return all_states, [*notes, *_build(missing, progress)]
@@ -151,15 +147,19 @@ class _New:
 
 def _reserve(states: FrozenStates, root: Path, *, taken: int) -> str | None:
     """Make room for an entry beside others that are being built; return why that is impossible, or None."""
-    limit = cache_limit()
-    if states.size + taken > limit:
-        return f"frozen states take {_gigabytes(states.size + taken)}, more than the cache's {_gigabytes(limit)}"
+    limit, needed = cache_limit(), states.size + taken
+    if needed > limit:
+        return f"frozen states need {_gigabytes(needed)}, more than the cache's limit of {_gigabytes(limit)}"
     root.mkdir(parents=True, exist_ok=True)
     remove_leftovers(root)
-    _make_room(root, states.size + taken, limit)
+    entries = list_entries()
+    while entries and (
+        sum(entry.size for entry in entries) + needed > limit or shutil.disk_usage(root).free < needed + _SPARE
+    ):
+        shutil.rmtree(entries.pop().folder, ignore_errors=True)  # the least recently used
     free = shutil.disk_usage(root).free
     if states.size + _SPARE > free:
-        return f"frozen states take {_gigabytes(states.size)}, the disk has {_gigabytes(free)} left"
+        return f"frozen states need {_gigabytes(states.size)}, but the disk has {_gigabytes(free)} free"
     return None
 
 
@@ -171,19 +171,11 @@ def _fill(new: Sequence[_New], progress: Progress) -> None:
             kept = round_states(batch, entry.states.dtype).cpu()
             entry.overflows |= str(kept.dtype) != f"torch.{entry.states.dtype}"
             if not entry.overflows:
-                _write(entry, rows, kept.numpy())
+                entry.array[entry.states.positions(rows)] = kept.numpy()
         if all(entry.overflows for entry in new):
             return
         done += len(rows)
         progress(Step(stage="frozen states", done=done, total=len(new[0].states.tokens)))
-
-
-def _write(entry: _New, rows: Ints, values: np.ndarray[Any, Any]) -> None:
-    start = 0
-    for row in rows:
-        span = entry.states.span(int(row))
-        entry.array[span] = values[start : start + span.stop - span.start]
-        start += span.stop - span.start
 
 
 def _finish(entry: _New) -> list[str]:
@@ -221,13 +213,12 @@ def _open(folder: Path, states: FrozenStates) -> tuple[np.ndarray[Any, Any] | No
         path = folder / _STATES
         if about["dtype"] not in ("float16", "float32"):
             raise ValueError(about["dtype"])
-        asked, states.dtype = states.dtype, about["dtype"]  # float32 if float16 was asked for and overflowed
-        size_fits = path.stat().st_size == max(1, states.size)
+        shape = (int(states.lengths.sum()), states.encoder.width)
+        size_fits = path.stat().st_size == max(1, math.prod(shape) * np.dtype(about["dtype"]).itemsize)
         if not size_fits or about["format"] != FORMAT or about["checksum"] != file_checksum(path):
-            states.dtype = asked
             return None, "its checksum is wrong" if size_fits else "its size is wrong"
         os.utime(folder / _ABOUT)  # the time of the last use
-        shape = (int(states.lengths.sum()), states.encoder.width)
+        states.dtype = about["dtype"]  # float32 if float16 was asked for and overflowed
         return np.memmap(path, dtype=states.dtype, mode="r", shape=shape), ""
     except (OSError, ValueError, KeyError, TypeError) as error:
         return None, "it cannot be read" if isinstance(error, OSError) else "its description is broken"
@@ -275,16 +266,6 @@ def clear_entries() -> int:
     size = sum(path.stat().st_size for path in root.rglob("*") if path.is_file())
     shutil.rmtree(root, ignore_errors=True)  # also damaged and incomplete entries
     return size
-
-
-def _make_room(root: Path, size: int, limit: int) -> None:
-    """Remove the least recently used entries until there is room for `size` more bytes."""
-    entries = [entry for entry in list_entries() if entry.folder.parent == root]
-    while entries:
-        taken = sum(entry.size for entry in entries)
-        if taken + size <= limit and size + _SPARE <= shutil.disk_usage(root).free:
-            return
-        shutil.rmtree(entries.pop().folder, ignore_errors=True)
 
 
 def _gigabytes(size: int) -> str:

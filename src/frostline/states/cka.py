@@ -32,72 +32,69 @@ def cka_matrix(first: Tensor, second: Tensor | None = None, *, unbiased: bool = 
         second: states of the same texts in another encoder, whose layers and width may differ; `first` if None.
         unbiased: whether to correct for few texts.
     """
-    one = _centred(first)
-    two = one if second is None else _centred(second)
-    count = one.shape[1]
-    if two.shape[1] != count:
-        raise MeasureError(f"similarity needs the same texts on both sides, but got {count} and {two.shape[1]}")
+    x = _centred(first)
+    y = x if second is None else _centred(second)
+    count = x.shape[1]
+    if y.shape[1] != count:
+        raise MeasureError(f"similarity needs the same texts on both sides, but got {count} and {y.shape[1]}")
     if count < 4:
         raise MeasureError(f"similarity needs at least 4 texts, but got {count}")
-    norms_one, norms_two = one.square().sum(-1).double(), two.square().sum(-1).double()
-    shared = hsic(cross_norms(one, two), norms_one, norms_two, unbiased=unbiased)
-    own_one = _self_hsic(one, norms_one, first, unbiased=unbiased)
+    norms_x, norms_y = x.square().sum(-1).double(), y.square().sum(-1).double()
+    shared = hsic(cross_norms(x, y), norms_x, norms_y, unbiased=unbiased)
+    own_x = _self_hsic(x, norms_x, first, unbiased=unbiased)
     if second is None:
         shared = (shared + shared.T) / 2  # equal up to rounding
-        own_two = own_one
+        own_y = own_x
     else:
-        own_two = _self_hsic(two, norms_two, second, unbiased=unbiased)
-    return shared / (own_one[:, None] * own_two[None, :]).sqrt()
+        own_y = _self_hsic(y, norms_y, second, unbiased=unbiased)
+    return shared / (own_x[:, None] * own_y[None, :]).sqrt()
 
 
-def cross_norms(one: Tensor, two: Tensor) -> Tensor:
+def cross_norms(x: Tensor, y: Tensor) -> Tensor:
     """Return |X_a' Y_b|^2 for every pair of layers: (layers, layers), float64.
 
     Computed through products of features, or through one texts-by-texts matrix per layer if texts are few.
     """
-    layers_one, count, width_one = one.shape
-    layers_two, _, width_two = two.shape
-    is_same = one is two
-    pairs = layers_one * (layers_one + 1) / 2 if is_same else layers_one * layers_two
-    by_features = pairs * width_one * width_two * count
-    by_texts = count**2 * (layers_one * width_one + (0 if is_same else layers_two * width_two))
-    fits = (layers_one + (0 if is_same else layers_two)) * count**2 * one.element_size() <= _GRAM_MEMORY
+    layers_x, count, width_x = x.shape
+    layers_y, _, width_y = y.shape
+    is_same = x is y
+    pairs = layers_x * (layers_x + 1) / 2 if is_same else layers_x * layers_y
+    by_features = pairs * width_x * width_y * count
+    by_texts = count**2 * (layers_x * width_x + (0 if is_same else layers_y * width_y))
+    fits = (layers_x + (0 if is_same else layers_y)) * count**2 * x.element_size() <= _GRAM_MEMORY
     if by_texts < by_features and fits:
-        grams_one = (one @ one.transpose(1, 2)).flatten(1)
-        grams_two = grams_one if is_same else (two @ two.transpose(1, 2)).flatten(1)
-        return (grams_one @ grams_two.T).double()
-    out = torch.empty(layers_one, layers_two, dtype=torch.float64, device=one.device)
-    side_by_side = two.transpose(0, 1).flatten(1)  # one wide product per layer is faster than one for each pair
-    for a in range(layers_one):
+        grams_x = (x @ x.transpose(1, 2)).flatten(1)
+        grams_y = grams_x if is_same else (y @ y.transpose(1, 2)).flatten(1)
+        return (grams_x @ grams_y.T).double()
+    out = torch.empty(layers_x, layers_y, dtype=torch.float64, device=x.device)
+    side_by_side = y.transpose(0, 1).flatten(1)  # one wide product per layer is faster than one for each pair
+    for a in range(layers_x):
         begin = a if is_same else 0
-        products = (one[a].T @ side_by_side[:, begin * width_two :]).view(width_one, -1, width_two)
+        products = (x[a].T @ side_by_side[:, begin * width_y :]).view(width_x, -1, width_y)
         out[a, begin:] = products.square().sum((0, 2), dtype=torch.float64)
         if is_same:
             out[begin:, a] = out[a, begin:].clone()
     return out
 
 
-def hsic(cross: Tensor, norms_one: Tensor, norms_two: Tensor, *, unbiased: bool) -> Tensor:
+def hsic(cross: Tensor, norms_x: Tensor, norms_y: Tensor, *, unbiased: bool) -> Tensor:
     """Return HSIC of each pair of layers, from |X'Y|^2 and the squared lengths of the centred states.
 
     Args:
         cross: (layers, layers).
-        norms_one: (layers, texts).
-        norms_two: (layers, texts).
+        norms_x: (layers, texts).
+        norms_y: (layers, texts).
         unbiased: whether to correct for few texts; False is the form of Phang et al. 2021.
     """
-    together = norms_one @ norms_two.T
-    totals = norms_one.sum(-1), norms_two.sum(-1)
-    return hsic_from_sums(cross, together, *totals, norms_one.shape[-1], unbiased=unbiased)
-
-
-def hsic_from_sums(
-    cross: Tensor, together: Tensor, total_one: Tensor, total_two: Tensor, count: int, *, unbiased: bool
-) -> Tensor:
-    """Return HSIC of each pair of layers, from |X'Y|^2, sum a_i b_i, sum a_i and sum b_i of `count` centred states."""
+    count = norms_x.shape[-1]
     if not unbiased:
         return cross / (count - 1) ** 2
-    apart = total_one[:, None] * total_two[None, :]
+    apart = norms_x.sum(-1)[:, None] * norms_y.sum(-1)[None, :]
+    return unbiased_hsic(cross, norms_x @ norms_y.T, apart, count)
+
+
+def unbiased_hsic(cross: Tensor, together: Tensor, apart: Tensor, count: int) -> Tensor:
+    """Return unbiased HSIC from |X'Y|^2, sum a_i b_i, and (sum a_i)(sum b_i) of `count` centred states."""
     corrected = cross - count / (count - 2) * together + apart / ((count - 1) * (count - 2))
     return corrected / (count * (count - 3))
 
@@ -119,7 +116,7 @@ def rounding(dtype: torch.dtype) -> float:
 
 
 def is_constant(centred: Tensor, states: Tensor) -> Tensor:
-    """(layers,): whether all texts have the same state up to rounding, in every dimension."""
+    """Return (layers,): whether all texts have the same state up to rounding, in every dimension."""
     spread, size = _column_means(centred.square()), _column_means(states.square())
     return (spread <= rounding(states.dtype) ** 2 * size).all(2)[:, 0]
 
@@ -142,20 +139,20 @@ def _column_means(states: Tensor) -> Tensor:
     return states.new_full((len(states), 1, count), 1 / count) @ states
 
 
-def hsic_leaving_out(one: Tensor, two: Tensor, blocks: Tensor | None) -> Tensor:
+def hsic_leaving_out(first: Tensor, second: Tensor, blocks: Tensor | None) -> Tensor:
     """Return unbiased HSIC of two layers on all texts and without each block of texts: (1 + blocks,), float64.
 
     The products of features are formed block by block, so that leaving out every block costs little more than one pass.
 
     Args:
-        one: (texts, width).
-        two: (texts, width of the other).
+        first: (texts, width).
+        second: (texts, width of the other).
         blocks: (texts,), the block of each text from 0; None leaves out nothing.
     """
-    fewest = len(one) - (0 if blocks is None else int(torch.bincount(blocks).max()))
+    fewest = len(first) - (0 if blocks is None else int(torch.bincount(blocks).max()))
     if fewest < 4:
-        raise MeasureError(f"similarity needs at least 4 texts after leaving some out, but got {fewest} of {len(one)}")
-    x, y = _centred(one[None])[0], _centred(two[None])[0]
+        raise MeasureError(f"similarity needs at least 4 texts in every resample, but got {fewest} of {len(first)}")
+    x, y = _centred(first[None])[0], _centred(second[None])[0]
     of_block = torch.zeros(len(x), 0) if blocks is None else torch.nn.functional.one_hot(blocks).double()
     left_out = torch.cat([torch.zeros(len(x), 1, dtype=torch.float64), of_block], dim=1)  # (texts, 1 + blocks)
     products = [(x[rows > 0].T @ y[rows > 0]).double() for rows in left_out.T[1:]]
@@ -171,21 +168,12 @@ def hsic_leaving_out(one: Tensor, two: Tensor, blocks: Tensor | None) -> Tensor:
     ):
         moved = n * step_x.square().sum() * step_y.square().sum() - 2 * (step_x @ cross @ step_y)
         norm = cross.square().sum() + n * moved
-        out.append(
-            hsic_from_sums(
-                norm[None, None],
-                (a * b * keep).sum()[None, None],
-                (a * keep).sum()[None],
-                (b * keep).sum()[None],
-                int(n),
-                unbiased=True,
-            )[0, 0]
-        )
+        out.append(unbiased_hsic(norm, (a * b * keep).sum(), (a * keep).sum() * (b * keep).sum(), int(n)))
     return torch.stack(out)
 
 
 def _lengths_around(states: Tensor, points: Tensor) -> Tensor:
-    """|x_i - p_j|^2 for every text and point: (texts, points), float64."""
+    """Return |x_i - p_j|^2 for every text and point: (texts, points), float64."""
     return (
         states.square().sum(1, dtype=torch.float64)[:, None]
         - 2 * (states @ points.T.to(states.dtype)).double()

@@ -1,21 +1,20 @@
-"""Token states of texts at one frozen layer, read or computed, always in the same number format."""
+"""Token states of texts at frozen layers, read or computed, always in the same number format."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from frostline.encoders.encoder import Encoder
 from frostline.encoders.tokens import TOKENS_PER_BATCH, Tokens
+from frostline.files.disk_arrays import nameless_array
 from frostline.kernels.batch_layout import Ints, Reads
-
-if TYPE_CHECKING:
-    from frostline.encoders.encoder import Encoder
 
 DType = Literal["float16", "float32"]
 
@@ -56,10 +55,10 @@ class FrozenStates:
 
     def take(self, texts: Ints) -> FrozenStates:
         """Return the states of some of the texts, in this order, without copying them."""
-        some = copy.copy(self)
-        some.tokens = self.tokens.take(texts)
-        some.lengths, some._starts = self.lengths[texts], self._starts[texts]
-        return some
+        part = copy.copy(self)
+        part.tokens = self.tokens.take(texts)
+        part.lengths, part._starts = self.lengths[texts], self._starts[texts]
+        return part
 
     @property
     def size(self) -> int:
@@ -81,6 +80,10 @@ class FrozenStates:
         else:
             states = np.concatenate([self.kept[self.span(int(row))] for row in rows])
         return torch.from_numpy(np.ascontiguousarray(states)).to(self.encoder.device).float()
+
+    def positions(self, rows: Sequence[int] | Ints) -> Ints:
+        """Return the positions of the states of these texts, one text after the other."""
+        return np.concatenate([np.r_[self.span(int(row))] for row in rows])
 
     def span(self, row: int) -> slice:
         """Return the positions of a text's states."""
@@ -111,6 +114,30 @@ def compute(
                 if number in layers:
                     passing[number] = state
             yield rows, [layout.read(passing[states.layer], states.reads) for states in wanted]
+
+
+def states_of_layers(encoder: Encoder, tokens: Tokens, *, dtype: DType, reads: Reads) -> FrozenStates:
+    """Return the states of texts at layers 1..L, whose rows are (tokens, layers, width).
+
+    They are in a temporary file, not in the cache: the states of a model that was tuned for one trial are used once.
+
+    Args:
+        encoder: the encoder; put in eval mode.
+        tokens: tokens of the texts.
+        dtype: number format of the states; float32 is used if float16 overflows.
+        reads: the tokens of each text to keep.
+    """
+    encoder.model.eval()
+    layers = [FrozenStates(encoder, tokens, layer, dtype=dtype, reads=reads) for layer in range(1, encoder.depth + 1)]
+    whole = layers[-1]
+    kept = nameless_array((int(whole.lengths.sum()), encoder.depth, encoder.width), dtype)
+    for texts, states in compute(layers):
+        values = round_states(torch.stack(states, 1), dtype)
+        if str(values.dtype) != f"torch.{dtype}":
+            return states_of_layers(encoder, tokens, dtype="float32", reads=reads)
+        kept[whole.positions(texts)] = values.cpu().numpy()
+    whole.kept = kept
+    return whole
 
 
 def round_states(states: Tensor, dtype: DType) -> Tensor:

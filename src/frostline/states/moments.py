@@ -7,16 +7,12 @@ differences of large sums would be lost in rounding.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from frostline.encoders.encoder import Encoder
-from frostline.encoders.tokens import Tokens
 from frostline.states.cka import rounding
-from frostline.states.pooled import Pooling, pooled_states
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,32 +106,3 @@ class ClassMoments:
             thirds=thirds,
             fourths=fourths,
         )
-
-
-def stream_moments(
-    encoder: Encoder,
-    chunks: Iterable[tuple[Tokens, Tensor]],
-    *,
-    classes: int,
-    pooling: Pooling = "mean",
-    progress: Callable[[int], object] = lambda count: None,
-) -> ClassMoments:
-    """Return the sums over any number of texts; only the states of one chunk are in memory.
-
-    Args:
-        encoder: the encoder.
-        chunks: tokens and labels of successive parts of the texts.
-        classes: number of classes.
-        pooling: how the tokens of a text become one vector.
-        progress: function called with the number of finished texts.
-    """
-    moments: ClassMoments | None = None
-    for tokens, labels in chunks:
-        states = pooled_states(encoder, tokens, poolings=[pooling])[pooling]
-        references = None if moments is None else moments.references
-        batch = ClassMoments.of(states, labels, classes=classes, references=references)
-        moments = batch if moments is None else moments.merge(batch)
-        progress(moments.count)
-    if moments is None:
-        raise ValueError("no texts")
-    return moments

@@ -58,10 +58,10 @@ def pooled_states(
         for rows in tokens.batches(tokens_per_batch):
             batch = tokens.take(rows)
             layout = encoder.layout(batch)
-            place = torch.as_tensor(rows)
+            positions = torch.as_tensor(rows)
             for layer, states in enumerate(encoder.states(batch, layout)):
                 for pooling, into in out.items():
-                    into[layer, place] = pool[pooling](batch, layout, states.float()).cpu()
+                    into[layer, positions] = pool[pooling](batch, layout, states.float()).cpu()
             done += len(rows)
             progress(Step(stage="running the encoder", done=done, total=len(tokens)))
     for states in out.values():
@@ -82,9 +82,8 @@ def _pooler(pooling: str) -> Callable[[Tokens, Layout, Tensor], Tensor]:
 def _check_finite(encoder: Encoder, states: Tensor) -> None:
     for layer, layer_states in enumerate(states):
         is_finite = layer_states.isfinite().all(-1)
-        if bool(is_finite.all()):
-            continue
-        row = int(is_finite.long().argmin())
-        raise MeasureError(
-            f"{encoder.name}: state {layer} of text {row + 1} is not finite; the weights or the text break the model"
-        )
+        if not bool(is_finite.all()):
+            row = int(is_finite.long().argmin()) + 1
+            raise MeasureError(
+                f"{encoder.name}: state {layer} of text {row} is not finite; the weights or the text break the model"
+            )

@@ -1,4 +1,4 @@
-"""Probes trained by gradient descent: paper 3's linear one and paper 1's family head."""
+"""Probes trained by gradient descent: the linear one of Tamkin et al. 2020, the family's head as in Xie et al. 2022."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_targets_know_only_the_rows_to_fit_on():
     assert targets.decode(targets.values).tolist() == pytest.approx([1, 3, 1, 3, 100])
 
 
-# Paper 3's linear probe ----------------------------------------------------------------------------------------------
+# The linear probe of Tamkin et al. 2020 ------------------------------------------------------------------------------
 
 
 def test_the_linear_probe_finds_the_layer_that_knows():
@@ -147,7 +147,7 @@ def test_values_to_predict_come_back_on_their_own_scale(probe):
     assert found.values.argmax() == DEPTH - 1
 
 
-# Paper 1's head ------------------------------------------------------------------------------------------------------
+# The head of Xie et al. 2022 -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", CONFIGS)

@@ -12,7 +12,7 @@ from frostline.scoring.scores.variability import variability
 
 
 def direct(states: np.ndarray, labels: np.ndarray) -> float:
-    """Paper 1's formula word by word: two D x D matrices and a pseudo-inverse."""
+    """The formula of Xie et al. 2022 word by word: two D x D matrices and a pseudo-inverse."""
     classes = np.unique(labels)
     means = np.stack([states[labels == label].mean(0) for label in classes])
     centre = means.mean(0)

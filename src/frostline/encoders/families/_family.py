@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import Any, cast
 
 import torch
@@ -46,6 +47,14 @@ class Family:
     # The last module of each half of a layer, before its output is added to its input: where an adapter is attached.
     ends: Mapping[str, str] = {"attention": "attention.output.dropout", "output": "output.dropout"}
     attention_path: str = "attention.self"  # within a layer: where a prefix is attached
+    activation_path: str = "intermediate.intermediate_act_fn"
+    # Of attention weights, after attention's output projection, after the feed-forward part; families may lack some.
+    dropouts: Mapping[str, str] = {
+        "attention": "attention.self.dropout",
+        "project": "attention.output.dropout",
+        "down": "output.dropout",
+    }
+    heads_attribute: str = "num_attention_heads"  # of the attention module
     can_pack: bool = True  # whether layers run on unpadded tokens (see `parts`)
     takes_bfloat16: bool = True  # whether the stock code runs in mixed precision
     has_multiple_choice: bool = True  # whether transformers has a ForMultipleChoice class
@@ -153,25 +162,18 @@ class Family:
 
     def parts(self, layer: Any) -> LayerParts:
         """Return the modules of one layer, for running it on unpadded tokens."""
-        attention = layer.attention.self
         return LayerParts(
-            **self._linears(layer),
-            attention_norm=layer.attention.output.LayerNorm,
-            activation=layer.intermediate.intermediate_act_fn,
-            output_norm=layer.output.LayerNorm,
-            heads=attention.num_attention_heads,
-            attention_dropout=attention.dropout.p,
-            project_dropout=layer.attention.output.dropout.p,
-            down_dropout=layer.output.dropout.p,
+            **{name: layer.get_submodule(path) for name, path in self.projections.items()},
+            **{f"{name}_norm": layer.get_submodule(path) for name, path in self.norms.items()},
+            **{f"{name}_dropout": layer.get_submodule(path).p for name, path in self.dropouts.items()},
+            activation=attrgetter(self.activation_path)(layer),
+            heads=getattr(layer.get_submodule(self.attention_path), self.heads_attribute),
             **self._added(layer),
         )
 
     def position_bias(self, model: Model, length: int) -> Tensor | None:
         """Return the bias that every layer adds to attention scores, (heads, length, length), or None."""
         return None
-
-    def _linears(self, layer: nn.Module) -> dict[str, nn.Module]:
-        return {name: layer.get_submodule(path) for name, path in self.projections.items()}
 
     # Modules that methods attach to a layer ------------------------------------------------------------------------
 

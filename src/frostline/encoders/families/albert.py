@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 
 from frostline.encoders.families import FAMILIES
 from frostline.encoders.families._family import Config, Family, Model
-from frostline.kernels.layer_parts import LayerParts
 
 
 class Albert(Family):
@@ -39,6 +38,8 @@ class Albert(Family):
     norms = {"attention": "attention.LayerNorm", "output": "full_layer_layer_norm"}
     ends = {"attention": "attention.output_dropout", "output": "ffn_output"}
     attention_path = "attention"
+    activation_path = "activation"
+    dropouts = {"attention": "attention.attention_dropout", "project": "attention.output_dropout"}
     upper_keys = Family.upper_keys | {"num_hidden_groups"}
 
     def check(self, config: Config) -> str | None:
@@ -90,21 +91,6 @@ class Albert(Family):
         """Return state 0, after the projection to the layers' width."""
         states = super().embed(model, ids, types, positions)
         return cast(Tensor, model.encoder.embedding_hidden_mapping_in(states))
-
-    def parts(self, layer: Any) -> LayerParts:
-        """Return the modules of one layer; ALBERT has no dropout after its feed-forward part."""
-        attention = layer.attention
-        return LayerParts(
-            **self._linears(layer),
-            attention_norm=attention.LayerNorm,
-            activation=layer.activation,
-            output_norm=layer.full_layer_layer_norm,
-            heads=attention.num_attention_heads,
-            attention_dropout=attention.attention_dropout.p,
-            project_dropout=attention.output_dropout.p,
-            down_dropout=0.0,
-            **self._added(layer),
-        )
 
 
 FAMILIES.add("albert", Albert())

@@ -67,13 +67,13 @@ class Deberta(Family):
 
     def call(self, model: Model, layer: nn.Module, states: Tensor, context: Any, *, origin: int) -> Tensor:
         """Return the stock layer's output, given the shared input."""
-        out = layer(
+        outputs = layer(
             states,
             context.attention_mask,
             relative_pos=context.relative_positions,
             rel_embeddings=context.relative_embeddings,
         )
-        return cast(Tensor, out[0])
+        return cast(Tensor, outputs[0])
 
     def _attend_to_prefix(self, attention: Any) -> None:
         """Replace the forward pass: DeBERTa's attention does not use transformers' attention interface."""

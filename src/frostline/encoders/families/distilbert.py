@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import cast
 
 from torch import Tensor
 
 from frostline.encoders.families import FAMILIES
-from frostline.encoders.families._family import Config, Family, Model
-from frostline.kernels.layer_parts import LayerParts
+from frostline.encoders.families._family import Family, Model
 
 
 class DistilBert(Family):
@@ -31,32 +30,17 @@ class DistilBert(Family):
     norms = {"attention": "sa_layer_norm", "output": "output_layer_norm"}
     ends = {"attention": "attention.out_lin", "output": "ffn.dropout"}
     attention_path = "attention"
+    activation_path = "ffn.activation"
+    dropouts = {"attention": "attention.dropout", "down": "ffn.dropout"}
+    heads_attribute = "n_heads"
     has_token_types = False
     depth_keys = ("n_layers", "num_hidden_layers")
     head_dropout_keys = ("seq_classif_dropout",)
     upper_keys = Family.upper_keys | {"n_layers"}
 
-    def check(self, config: Config) -> str | None:
-        """Return None: DistilBERT cannot be a decoder."""
-        return None
-
     def embed(self, model: Model, ids: Tensor, types: Tensor, positions: Tensor) -> Tensor:
         """Return state 0; there are no token types."""
         return cast(Tensor, model.embeddings(input_ids=ids[None], position_ids=positions[None])[0])
-
-    def parts(self, layer: Any) -> LayerParts:
-        """Return the modules of one layer; there is no dropout after the output projection of attention."""
-        return LayerParts(
-            **self._linears(layer),
-            attention_norm=layer.sa_layer_norm,
-            activation=layer.ffn.activation,
-            output_norm=layer.output_layer_norm,
-            heads=layer.attention.n_heads,
-            attention_dropout=layer.attention.dropout.p,
-            project_dropout=0.0,
-            down_dropout=layer.ffn.dropout.p,
-            **self._added(layer),
-        )
 
 
 FAMILIES.add("distilbert", DistilBert())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -11,11 +11,6 @@ from torch import Tensor
 from frostline.encoders.families import FAMILIES
 from frostline.encoders.families._family import Config, Family, Model, additive_mask
 from frostline.kernels.batch_layout import Reads
-
-
-class _Context(NamedTuple):
-    masks: dict[str, Tensor | None]
-    rotary: dict[str, tuple[Tensor, Tensor]]
 
 
 class ModernBert(Family):
@@ -45,10 +40,6 @@ class ModernBert(Family):
     dropout_attributes = ("attention_dropout",)
     upper_keys = Family.upper_keys | {"classifier_pooling"}
 
-    def check(self, config: Config) -> str | None:
-        """Return None: ModernBERT cannot be a decoder."""
-        return None
-
     def reordered(self, config: Config, numbers: Sequence[int], origins: Sequence[int]) -> Config:
         """Return the configuration for these layers, each with its own kind of attention."""
         new = super().reordered(config, numbers, origins)
@@ -67,8 +58,8 @@ class ModernBert(Family):
         """Return state 0; positions are added in the layers, and there are no token types."""
         return cast(Tensor, model.embeddings(input_ids=ids[None])[0])
 
-    def context(self, model: Model, mask: Tensor, dtype: torch.dtype) -> _Context:
-        """Return a mask and a rotary table for each kind of attention."""
+    def context(self, model: Model, mask: Tensor, dtype: torch.dtype) -> dict[str, dict[str, Any]]:
+        """Return the arguments of a layer, a mask and a rotary table, for each kind of attention."""
         position = torch.arange(mask.shape[1], device=mask.device)
         everywhere = additive_mask(mask, dtype)
         nearby = (position[None, :] - position[:, None]).abs() <= model.config.sliding_window
@@ -77,17 +68,18 @@ class ModernBert(Family):
         if everywhere is not None:
             local = torch.minimum(local, everywhere)
         like_states = torch.empty((1, 1), dtype=dtype, device=mask.device)  # only its dtype and device are read
-        kinds = set(model.config.layer_types)
-        return _Context(
-            masks={"full_attention": everywhere, "sliding_attention": local},
-            rotary={kind: model.rotary_emb(like_states, position[None], kind) for kind in kinds},
-        )
+        masks = {"full_attention": everywhere, "sliding_attention": local}
+        return {
+            kind: {
+                "attention_mask": masks[kind],
+                "position_embeddings": model.rotary_emb(like_states, position[None], kind),
+            }
+            for kind in set(model.config.layer_types)
+        }
 
     def call(self, model: Model, layer: Any, states: Tensor, context: Any, *, origin: int) -> Tensor:
         """Return the stock layer's output with the mask and rotary table of its kind."""
-        kind = layer.attention_type
-        out = layer(states, attention_mask=context.masks[kind], position_embeddings=context.rotary[kind])
-        return cast(Tensor, out)
+        return cast(Tensor, layer(states, **context[layer.attention_type]))
 
 
 FAMILIES.add("modernbert", ModernBert())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import MethodType
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -11,14 +11,8 @@ from torch import Tensor, nn
 from frostline.encoders.families import FAMILIES
 from frostline.encoders.families._family import Config, Family, Model, additive_mask, positions_after_padding_index
 from frostline.encoders.families._prefix_attention import gather
-from frostline.kernels.layer_parts import LayerParts
 
 _PADDING_INDEX = 1  # fixed in the stock code, which ignores the configuration
-
-
-class _Context(NamedTuple):
-    mask: Tensor | None
-    position_bias: Tensor
 
 
 class MpNet(Family):
@@ -40,11 +34,8 @@ class MpNet(Family):
     norms = {"attention": "attention.LayerNorm", "output": "output.LayerNorm"}
     ends = {"attention": "attention.dropout", "output": "output.dropout"}
     attention_path = "attention.attn"
+    dropouts = {"attention": "attention.attn.dropout", "project": "attention.dropout", "down": "output.dropout"}
     has_token_types = False
-
-    def check(self, config: Config) -> str | None:
-        """Return None: MPNet cannot be a decoder."""
-        return None
 
     def max_length(self, config: Config) -> int:
         """Return two less than the size of the position table, as in RoBERTa."""
@@ -58,29 +49,17 @@ class MpNet(Family):
         """Return state 0; there are no token types."""
         return cast(Tensor, model.embeddings(input_ids=ids[None], position_ids=positions[None])[0])
 
-    def context(self, model: Model, mask: Tensor, dtype: torch.dtype) -> _Context:
-        """Return the padding mask and the bias by relative position."""
+    def context(self, model: Model, mask: Tensor, dtype: torch.dtype) -> dict[str, Tensor | None]:
+        """Return the arguments of a layer: the padding mask and the bias by relative position."""
         bias = self.position_bias(model, mask.shape[1])
-        return _Context(additive_mask(mask, dtype), bias[None].expand(mask.shape[0], -1, -1, -1))
+        return {
+            "attention_mask": additive_mask(mask, dtype),
+            "position_bias": bias[None].expand(mask.shape[0], -1, -1, -1),
+        }
 
     def call(self, model: Model, layer: nn.Module, states: Tensor, context: Any, *, origin: int) -> Tensor:
         """Return the stock layer's output, given the shared bias."""
-        return cast(Tensor, layer(states, context.mask, position_bias=context.position_bias)[0])
-
-    def parts(self, layer: Any) -> LayerParts:
-        """Return the modules of one layer, which are BERT's under other names."""
-        attention = layer.attention
-        return LayerParts(
-            **self._linears(layer),
-            attention_norm=attention.LayerNorm,
-            activation=layer.intermediate.intermediate_act_fn,
-            output_norm=layer.output.LayerNorm,
-            heads=attention.attn.num_attention_heads,
-            attention_dropout=attention.attn.dropout.p,
-            project_dropout=attention.dropout.p,
-            down_dropout=layer.output.dropout.p,
-            **self._added(layer),
-        )
+        return cast(Tensor, layer(states, **context)[0])
 
     def position_bias(self, model: Model, length: int) -> Tensor:
         """Return the bias by relative position, from the stock bucketing."""

@@ -49,7 +49,8 @@ class FisherSample:
             _fresh_head(encoder, evidence.kind, outputs, seed=evidence.seed * heads + number) for number in range(heads)
         ]
         self._draws = torch.rand(heads, len(self), generator=source, dtype=torch.float64)
-        self._block = self._blocks(taken, blocks)
+        self._block = torch.empty(len(self), dtype=torch.long)  # of each example; fewer blocks if groups are few
+        self._block[self._example] = taken.blocks(blocks)
 
     def __len__(self) -> int:
         return int(self._example.max()) + 1
@@ -67,12 +68,6 @@ class FisherSample:
             examples=self._example.numpy(),
             blocks=self._block.numpy(),
         )
-
-    def _blocks(self, taken: Evidence, count: int) -> Tensor:
-        """Return (examples,): the block of each; fewer blocks if there are fewer groups of rows."""
-        block = torch.empty(len(self), dtype=torch.long)
-        block[self._example] = taken.blocks(count)
-        return block
 
     def _pull(self, states: Tensor, layout: Layout, texts: Tensor) -> Tensor:
         """Return (heads, directions, tokens, width): gradients at the last layer that are to be squared."""

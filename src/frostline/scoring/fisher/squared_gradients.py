@@ -21,7 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from frostline.encoders.encoder import Encoder, unroll
-from frostline.encoders.parameter_groups import Named
+from frostline.encoders.parameter_groups import count_of
 from frostline.encoders.tokens import TOKENS_PER_BATCH, Tokens
 from frostline.kernels.batch_layout import Ints, Layout
 from frostline.scoring.fisher.spans import Spans
@@ -79,31 +79,25 @@ def squared_gradients(
     with _frozen(encoder.model):
         by_batch = squares_form_in_batches(encoder, tokens)
         budget = TOKENS_PER_BATCH if by_batch else 0
-        batches = [_Batch(encoder, tokens, texts, examples, blocks) for texts in _batches(tokens, examples, budget)]
         bytes_kept = 4 * tokens.lengths.sum() * encoder.width * encoder.depth * _KEPT_PER_TOKEN
         keeps = by_batch and bytes_kept <= _MOST_KEPT
-        for batch in batches:
-            batch.climb(pull, keeps=keeps)
-        heads = batches[0].pulled.shape[0]
-        largest = max(_size(named) for named in layers)
-        held = torch.empty(
-            (heads, int(blocks.max()) + 1, largest), dtype=batches[0].pulled.dtype, device=encoder.device
-        )
+        batches = [
+            _Batch(encoder, tokens, texts, examples, blocks, pull, keeps=keeps)
+            for texts in _batches(tokens, examples, budget)
+        ]
+        pulled = batches[0].pulled
+        held = pulled.new_empty(len(pulled), int(blocks.max()) + 1, max(count_of(named) for named in layers))
         for number in range(encoder.depth, 0, -1):
             named = layers[number - 1]
             squares = LayerSquares(
                 layer=number,
-                sums=held[:, :, : _size(named)].zero_(),
+                sums=held[:, :, : count_of(named)].zero_(),
                 shapes={name: parameter.shape for name, parameter in named.items()},
             )
             into = {id(named[name]): sums for name, sums in squares.by_name().items()}
             for batch in batches:
                 batch.descend(number, list(named.values()), into, by_batch=by_batch)
             yield squares
-
-
-def _size(named: Named) -> int:
-    return sum(parameter.numel() for parameter in named.values())
 
 
 @contextmanager
@@ -170,9 +164,11 @@ def _compute(encoder: Encoder, number: int, states: Tensor, layout: Layout) -> _
 
     layer = encoder.family.layers(encoder.model)[number - 1]
     owners = [layer, *encoder.family.attached(encoder.model, encoder.order[number - 1])]
-    modules = [module for owner in owners for module in owner.modules() if _own_parameters(module)]
     handles = [
-        module.register_forward_hook(remember) for module in modules if isinstance(module, nn.Linear | nn.LayerNorm)
+        module.register_forward_hook(remember)
+        for owner in owners
+        for module in owner.modules()
+        if isinstance(module, nn.Linear | nn.LayerNorm) and _own_parameters(module)
     ]
     try:
         with torch.enable_grad():
@@ -211,21 +207,18 @@ def squares_form_in_batches(encoder: Encoder, tokens: Tokens) -> bool:
 class _Batch:
     """Texts that run together, with the gradients at the current layer."""
 
-    def __init__(self, encoder: Encoder, tokens: Tokens, texts: Ints, examples: Ints, blocks: Ints) -> None:
-        self._encoder = encoder
-        self._texts = torch.as_tensor(texts)
-        self._tokens = tokens.take(texts)
-        self._layout = encoder.layout(self._tokens)
+    def __init__(
+        self, encoder: Encoder, tokens: Tokens, texts: Ints, examples: Ints, blocks: Ints, pull: Pull, *, keeps: bool
+    ) -> None:
+        """Run all layers forward, and compute the gradients at the last one."""
+        batch = tokens.take(texts)
+        layout = encoder.layout(batch)
+        self._encoder, self._layout = encoder, layout
+        self._spans = Spans(batch.lengths, examples[texts], blocks, device=encoder.device)
         self._states: list[Tensor] = []
         self._pieces: list[_Piece] = []
-        self._spans = Spans(self._tokens.lengths, examples[texts], blocks, device=encoder.device)
-        self.pulled = torch.empty(0)
-
-    def climb(self, pull: Pull, *, keeps: bool) -> None:
-        """Run all layers forward, and compute the gradients at the last one."""
-        encoder, layout = self._encoder, self._layout
         with torch.no_grad():
-            states = encoder.embed(self._tokens, layout)
+            states = encoder.embed(batch, layout)
             for number in range(1, encoder.depth + 1):
                 if keeps:
                     self._pieces.append(_compute(encoder, number, states, layout))
@@ -233,25 +226,38 @@ class _Batch:
                 else:
                     self._states.append(states)
                     states = encoder.run(states, layout, number, number)
-        self.pulled = pull(states, layout, self._texts)
+        self.pulled = pull(states, layout, torch.as_tensor(texts))
 
     def descend(
         self, number: int, parameters: Sequence[nn.Parameter], into: dict[int, Tensor], *, by_batch: bool
     ) -> None:
-        """Propagate every direction back through a layer, adding the squares of its parameters' gradients."""
-        if not by_batch:
-            self._descend_alone(number, parameters, into)
-            return
-        piece = self._pieces.pop() if self._pieces else self._recompute(number)
-        outputs = [call.output for call in piece.calls]
+        """Propagate every direction back through a layer, adding the squares of its parameters' gradients.
+
+        Unless `by_batch`, the batch is a single example, and the gradients of the parameters themselves are squared.
+        """
+        for parameter in parameters:
+            parameter.requires_grad_(not by_batch)
+        piece = (
+            self._pieces.pop() if self._pieces else _compute(self._encoder, number, self._states.pop(), self._layout)
+        )
+        targets = [call.output for call in piece.calls] if by_batch else parameters
         for head, pulled in enumerate(self.pulled):
             for direction in pulled:
-                below, *grads = torch.autograd.grad(piece.output, [piece.input, *outputs], direction, retain_graph=True)
-                for call, gradient in zip(piece.calls, grads, strict=True):
-                    self._add(call, gradient, into, head)
+                below, *gradients = torch.autograd.grad(
+                    piece.output, [piece.input, *targets], direction, retain_graph=True, materialize_grads=True
+                )
+                if by_batch:
+                    for call, gradient in zip(piece.calls, gradients, strict=True):
+                        self._add_call(call, gradient, into, head)
+                else:
+                    for parameter, gradient in zip(parameters, gradients, strict=True):
+                        into[id(parameter)][head, self._spans.blocks[0]].addcmul_(gradient, gradient)
                 direction.copy_(below)  # last: a gradient may be the direction itself
+        for parameter in parameters:
+            parameter.requires_grad_(False)
 
-    def _add(self, call: _Call, gradient: Tensor, into: dict[int, Tensor], head: int) -> None:
+    def _add_call(self, call: _Call, gradient: Tensor, into: dict[int, Tensor], head: int) -> None:
+        """Add the squares of each example's gradients of a module's parameters, from those of its output."""
         inputs = call.input
         if inputs.dim() == 3:
             inputs, gradient = self._layout.unpad(inputs), self._layout.unpad(gradient)
@@ -263,23 +269,3 @@ class _Batch:
             self._spans.add_squared_products(sums["weight"], gradient, inputs)
         if "bias" in sums:
             self._spans.add_squared_sums(sums["bias"], gradient)
-
-    def _descend_alone(self, number: int, parameters: Sequence[nn.Parameter], into: dict[int, Tensor]) -> None:
-        """Do the same for a batch of a single example, however its parameters are used."""
-        for parameter in parameters:
-            parameter.requires_grad_(True)
-        piece = self._recompute(number)
-        block = self._spans.blocks[0]
-        for head, pulled in enumerate(self.pulled):
-            for direction in pulled:
-                below, *grads = torch.autograd.grad(
-                    piece.output, [piece.input, *parameters], direction, retain_graph=True, materialize_grads=True
-                )
-                direction.copy_(below)
-                for parameter, gradient in zip(parameters, grads, strict=True):
-                    into[id(parameter)][head, block].addcmul_(gradient, gradient)
-        for parameter in parameters:
-            parameter.requires_grad_(False)
-
-    def _recompute(self, number: int) -> _Piece:
-        return _compute(self._encoder, number, self._states.pop(), self._layout)

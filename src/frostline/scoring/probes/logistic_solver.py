@@ -41,7 +41,6 @@ class LinearFit:
         intercepts: (outputs,).
         centre: (width,), the mean of the rows it was fitted on.
         inverse_scale: (width,), one over their deviation; 0 for constant entries, which are left out.
-        steps: number of iterations; 0 for a closed form.
         is_converged: whether the optimum was reached within the tolerance.
     """
 
@@ -49,7 +48,6 @@ class LinearFit:
     intercepts: Tensor
     centre: Tensor
     inverse_scale: Tensor
-    steps: int = 0
     is_converged: bool = True
 
     def __call__(self, states: Tensor) -> Tensor:
@@ -80,13 +78,12 @@ def fit_logistic(states: Tensor, classes: Tensor, *, penalty: float = 1.0, toler
     design, centre, inverse_scale = _standardise(states)
     target = torch.nn.functional.one_hot(classes).T.to(design.dtype).contiguous()
     loss = _Loss(design, target[1:] if len(target) == 2 else target, penalty=penalty)
-    weights, steps, is_converged = _minimise(loss, tolerance=tolerance)
+    weights, is_converged = _minimise(loss, tolerance=tolerance)
     return LinearFit(
         weights=weights[:, :-1].T,
         intercepts=weights[:, -1],
         centre=centre,
         inverse_scale=inverse_scale,
-        steps=steps,
         is_converged=is_converged,
     )
 
@@ -180,7 +177,7 @@ class _BinaryCurvature:
         self._factor = self._gram
 
     def inverse(self, probabilities: Tensor, gradient: Tensor) -> Tensor:
-        """The inverse curvature at these probabilities times a gradient."""
+        """Return the inverse curvature at these probabilities times a gradient."""
         mean = float((probabilities * (1 - probabilities)).mean())
         if not 1 / _MOVED < mean / self._mean < _MOVED:
             self._mean = mean
@@ -207,7 +204,7 @@ class _ClassCurvature:
         self._rows = len(inner)
 
     def inverse(self, probabilities: Tensor, gradient: Tensor) -> Tensor:
-        """The inverse curvature at these probabilities times a gradient."""
+        """Return the inverse curvature at these probabilities times a gradient."""
         mean = probabilities.mean(1).diag() - probabilities @ probabilities.T / self._rows
         sizes, directions = torch.linalg.eigh(mean)
         sizes = sizes.clamp(min=0)[:, None]
@@ -227,8 +224,8 @@ def _rounding(gram: Tensor) -> float:
     return torch.finfo(gram.dtype).eps * float(gram.diagonal().sum())
 
 
-def _minimise(loss: _Loss, *, tolerance: float) -> tuple[Tensor, int, bool]:
-    """Return the weights of the least loss, (outputs, width + 1); the steps; whether the tolerance was reached.
+def _minimise(loss: _Loss, *, tolerance: float) -> tuple[Tensor, bool]:
+    """Return the weights of the least loss, (outputs, width + 1), and whether the tolerance was reached.
 
     L-BFGS on top of the mean curvature. The stopping rule is the Newton decrement, twice the distance to the least
     loss, which per row is the weighted square of the logits' error.
@@ -241,15 +238,15 @@ def _minimise(loss: _Loss, *, tolerance: float) -> tuple[Tensor, int, bool]:
     memory: list[_Move] = []
     enough = len(loss.design) * tolerance**2
     least, since = float("inf"), 0
-    for step in range(_MOST_STEPS):
+    for _ in range(_MOST_STEPS):
         direction = _direction(gradient, memory, partial(curvature.inverse, probabilities))
         decrement = -float(_dot(gradient, direction))
         if decrement <= enough:
-            return weights, step, True
+            return weights, True
         since = 0 if decrement < least else since + 1
         least = min(least, decrement)
         if since == _PATIENCE:
-            return weights, step, False
+            return weights, False
         towards = direction @ loss.design.T
         length = _length(loss, weights, logits, direction, towards, slope=-decrement)
         move = length * direction
@@ -262,7 +259,7 @@ def _minimise(loss: _Loss, *, tolerance: float) -> tuple[Tensor, int, bool]:
         if product > 0:
             memory = [*memory[1 - _MEMORY :], (move, change, 1 / product)]
         gradient = new
-    return weights, _MOST_STEPS, False
+    return weights, False
 
 
 def _direction(gradient: Tensor, memory: list[_Move], inverse: Callable[[Tensor], Tensor]) -> Tensor:

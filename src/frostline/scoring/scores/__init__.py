@@ -22,12 +22,9 @@ from frostline.states.pooled import Pooling
 
 Better = Literal["low", "high"]
 Needs = Literal["nothing", "labels", "classes"]
-ScoreFunction = Callable[[Tensor, Tensor], Tensor]
 FittedFunction = Callable[..., Estimate]  # (Evidence, *, uncertainty: bool)
 F = TypeVar("F", bound=Callable[..., Any])
 MomentsFunction = Callable[[ClassMoments], Tensor]
-
-JACKKNIFE_BLOCKS = 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +34,7 @@ class Score:
     Args:
         name: name in the registry and on the command line.
         better: whether low or high values are better.
-        paper: number of its paper, or another source.
+        paper: author and year of its paper, or another source.
         needs: classes, any labels (also numbers to predict), or nothing.
         pooling: pooling that it is defined on, or None for the user's.
         balanced: whether it is defined on a class-balanced sample.
@@ -114,13 +111,12 @@ def _in_order(function: FittedFunction) -> FittedFunction:
     return estimate
 
 
-def _leaving_out_blocks(function: ScoreFunction, pooling: Pooling | None) -> FittedFunction:
+def _leaving_out_blocks(function: Callable[[Tensor, Tensor], Tensor], pooling: Pooling | None) -> FittedFunction:
     """Turn a function of states and labels into one of evidence, with uncertainty from leaving out blocks of texts."""
 
     def estimate(evidence: Evidence, *, uncertainty: bool = True) -> Estimate:
         states, labels = evidence.states[pooling or evidence.pooling], evidence.labels
-        if not uncertainty:
-            return Estimate(values=function(states, labels))
-        return jackknife(lambda rows: function(states[:, rows], labels[rows]), evidence.blocks(JACKKNIFE_BLOCKS))
+        blocks = evidence.jackknife_blocks(uncertainty=uncertainty)
+        return jackknife(lambda rows: function(states[:, rows], labels[rows]), blocks)
 
     return estimate

@@ -11,7 +11,7 @@ from frostline.errors import MeasureError
 from frostline.scoring.score_inputs import Evidence, divide
 from frostline.scoring.scores import layer_score
 from frostline.scoring.scores.label_similarity import label_columns
-from frostline.scoring.uncertainty import Estimate, from_independent
+from frostline.scoring.uncertainty import Estimate, from_folds
 from frostline.states.cka import undefined_where_constant
 
 _FOLDS = 10
@@ -20,7 +20,7 @@ _STATE_RIDGES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)  # relative to the mean variance o
 _LABEL_RIDGES = (1e-6, 1e-3, 1e-1)
 
 
-@layer_score(fitted=True, better="high", paper="1, section 4.3", balanced=True)
+@layer_score(fitted=True, better="high", paper="Xie et al. 2022, section 4.3", balanced=True)
 def cca(evidence: Evidence, *, uncertainty: bool = True) -> Estimate:
     """Correlation of states and labels along learned directions, on unseen texts; high means specialised.
 
@@ -38,8 +38,7 @@ def cca(evidence: Evidence, *, uncertainty: bool = True) -> Estimate:
         folds = divide(labels, evidence.groups, _FOLDS, seed=evidence.seed + repeat)
         repeats.append(torch.stack([fold_correlations(layer.double(), targets, folds) for layer in states], dim=1))
     by_fold = undefined_where_constant(torch.stack(repeats).mean(0), states)
-    estimate = from_independent(by_fold, method="folds")
-    return estimate if uncertainty else Estimate(values=estimate.values)
+    return from_folds(by_fold, uncertainty=uncertainty)
 
 
 def fold_correlations(states: Tensor, targets: Tensor, folds: Tensor) -> Tensor:

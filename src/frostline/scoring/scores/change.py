@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from frostline.scoring.score_inputs import Evidence
-from frostline.scoring.scores import JACKKNIFE_BLOCKS, layer_score
+from frostline.scoring.scores import layer_score
 from frostline.scoring.uncertainty import Estimate, from_jackknife
 from frostline.states.cka import cka_between_neighbours
 
@@ -17,7 +17,6 @@ def change(evidence: Evidence, *, uncertainty: bool = True) -> Estimate:
     A layer that hardly changes its input can often be dropped. Undefined for layer 0, which has no input, and where all
     texts have the same state.
     """
-    blocks = evidence.blocks(JACKKNIFE_BLOCKS) if uncertainty else None
+    blocks = evidence.jackknife_blocks(uncertainty=uncertainty)
     between = cka_between_neighbours(evidence.states[evidence.pooling], evidence.own_hsic(blocks), blocks)
-    rows = torch.cat([torch.full_like(between[:, :1], float("nan")), 1 - between], dim=1)
-    return from_jackknife(rows[0], rows[1:]) if uncertainty else Estimate(values=rows[0])
+    return from_jackknife(torch.cat([torch.full_like(between[:, :1], float("nan")), 1 - between], dim=1))

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from frostline.encoders.tokens import Tokens
 from frostline.errors import OptionError, did_you_mean
 from frostline.scoring.fisher.label_weights import Label
 from frostline.scoring.fisher.sample import FisherSample
 from frostline.scoring.fisher.squared_gradients import LayerSquares
 from frostline.scoring.score_inputs import Evidence
 from frostline.scoring.scores import layer_score
-from frostline.scoring.uncertainty import Estimate
+from frostline.scoring.uncertainty import Estimate, jackknife_deviations
 
 Norm = Literal["frobenius", "trace", "mean"]
 NORMS: tuple[Norm, ...] = ("frobenius", "trace", "mean")
@@ -25,7 +27,7 @@ BLOCKS = 10
 _PIECE = 1 << 13  # parameters per sum in double precision, so that they stay in the processor's cache
 
 
-@layer_score(fitted=True, better="high", paper="2, equation 1", needs="labels")
+@layer_score(fitted=True, better="high", paper="Lodha et al. 2023, equation 1", needs="labels")
 def fisher(evidence: Evidence, *, uncertainty: bool = True) -> Estimate:
     """Size of the Fisher diagonal; high means that predictions depend strongly on the layer, so tune it.
 
@@ -39,28 +41,44 @@ def fisher(evidence: Evidence, *, uncertainty: bool = True) -> Estimate:
     return estimate_fisher(evidence, uncertainty=uncertainty)
 
 
-@layer_score(fitted=True, name="fisher.trace", better="high", paper="2, equation 1", needs="labels")
+@layer_score(fitted=True, name="fisher.trace", better="high", paper="Lodha et al. 2023, equation 1", needs="labels")
 def fisher_trace(evidence: Evidence, *, uncertainty: bool = True) -> Estimate:
     """Sum of the Fisher diagonal over the layer's parameters, instead of its Frobenius norm."""
     return estimate_fisher(evidence, norm="trace", uncertainty=uncertainty)
 
 
-@layer_score(fitted=True, name="fisher.mean", better="high", paper="2, equation 1", needs="labels")
+@layer_score(fitted=True, name="fisher.mean", better="high", paper="Lodha et al. 2023, equation 1", needs="labels")
 def fisher_mean(evidence: Evidence, *, uncertainty: bool = True) -> Estimate:
     """Mean of the Fisher diagonal over the layer's parameters, whatever their number."""
     return estimate_fisher(evidence, norm="mean", uncertainty=uncertainty)
 
 
-@layer_score(fitted=True, name="fisher.true", better="high", paper="2, equation 1", needs="labels")
+@layer_score(fitted=True, name="fisher.true", better="high", paper="Lodha et al. 2023, equation 1", needs="labels")
 def fisher_true(evidence: Evidence, *, uncertainty: bool = True) -> Estimate:
     """Size of the Fisher diagonal with each text's true label instead of the model's own."""
     return estimate_fisher(evidence, label="true", uncertainty=uncertainty)
 
 
-@layer_score(fitted=True, name="fisher.sampled", better="high", paper="2, equation 1", needs="labels")
+@layer_score(fitted=True, name="fisher.sampled", better="high", paper="Lodha et al. 2023, equation 1", needs="labels")
 def fisher_sampled(evidence: Evidence, *, uncertainty: bool = True) -> Estimate:
     """Size of the Fisher diagonal with one label per text drawn from the model's own predictions."""
     return estimate_fisher(evidence, label="sampled", uncertainty=uncertainty)
+
+
+@layer_score(
+    fitted=True, name="fisher.released", better="high", paper="Lodha et al. 2023, released script", needs="labels"
+)
+def fisher_released(evidence: Evidence, *, uncertainty: bool = True) -> Estimate:
+    """Size of the Fisher diagonal as in the script of Lodha et al. 2023: one text, logits, padding read as text.
+
+    Three differences from `fisher`: a single example instead of about 100; squared gradients of the labels' logits
+    instead of their log-probabilities, weighted by the labels' probabilities; and no attention mask, so that every
+    layer attends to the padding that follows the text, up to the longest of 100 texts.
+    """
+    if evidence.encoder is not None and evidence.tokens is not None:
+        tokens = _pad_as_text(evidence.tokens, evidence.encoder.config.pad_token_id or 0)
+        evidence = replace(evidence, tokens=tokens)
+    return estimate_fisher(evidence, label="logit", examples=1, uncertainty=uncertainty)
 
 
 def estimate_fisher(
@@ -99,6 +117,19 @@ def estimate_fisher(
     if not uncertainty:
         return Estimate(values=values)
     return _with_uncertainty(values, by_head=scores[:, :, 0].T, without_block=scores[:, :, 1:].mean(1).T)
+
+
+def _pad_as_text(tokens: Tokens, pad: int) -> Tokens:
+    """Return the texts with padding as if it were text: as long as the longest of the first 100, or cut there."""
+    length = int(tokens.lengths[:EXAMPLES].max())
+    ids = np.full((len(tokens), length), pad, dtype=np.int64)
+    types = np.zeros_like(ids)
+    for row, start in enumerate(tokens.starts):
+        kept = min(length, int(tokens.lengths[row]))
+        ids[row, :kept] = tokens.ids[start : start + kept]
+        types[row, :kept] = tokens.types[start : start + kept]
+    lengths = np.full(len(tokens), length, dtype=np.int64)
+    return Tokens(ids=ids.reshape(-1), types=types.reshape(-1), lengths=lengths, truncated=tokens.truncated)
 
 
 # From squares to scores --------------------------------------------------------------------------------------------
@@ -160,8 +191,7 @@ def _with_uncertainty(values: Tensor, *, by_head: Tensor, without_block: Tensor)
     """Return the estimate from scores by head, (heads, layers), and scores without each block, (blocks, layers)."""
     parts = []
     if len(without_block) > 1:
-        scale = ((len(without_block) - 1) / len(without_block)) ** 0.5
-        parts.append((without_block - without_block.mean(0)) * scale)
+        parts.append(jackknife_deviations(without_block))
     if len(by_head) > 1:
         scale = (len(by_head) * (len(by_head) - 1)) ** -0.5
         parts.append((by_head - by_head.mean(0)) * scale)

@@ -50,8 +50,7 @@ def _trace(covariance: Tensor, level: Tensor, shrinkage: Tensor, sums: Tensor, c
     """Return trace(inverse(shrunk covariance) class covariance), from each class's sum of centred states."""
     shrunk = (1 - shrinkage) * covariance + shrinkage * level * torch.eye(len(covariance), dtype=torch.float64)
     between = sums / (counts.double()[:, None] * (int(counts.sum()) - 1)).sqrt()
-    value: Tensor = (1 - shrinkage) * (between * torch.linalg.solve(shrunk, between.T).T).sum()
-    return value
+    return torch.sum(between * torch.linalg.solve(shrunk, between.T).T) * (1 - shrinkage)
 
 
 def _ledoit_wolf(fourth: Tensor, covariance: Tensor, level: Tensor, count: int) -> Tensor:

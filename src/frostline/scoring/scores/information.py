@@ -8,14 +8,14 @@ from torch import Tensor
 from frostline.errors import MeasureError
 from frostline.scoring.score_inputs import Evidence
 from frostline.scoring.scores import layer_score
-from frostline.scoring.uncertainty import Estimate, from_independent
+from frostline.scoring.uncertainty import Estimate, from_folds
 from frostline.states.cka import undefined_where_constant
 
 _FOLDS = 10
 _CLUSTERS = 10
 
 
-@layer_score(fitted=True, better="high", paper="1, appendix C.7", balanced=True)
+@layer_score(fitted=True, better="high", paper="Xie et al. 2022, appendix C.7", balanced=True)
 def information(evidence: Evidence, *, uncertainty: bool = True) -> Estimate:
     """Mutual information, in nats, of k-means clusters and labels on unseen texts; high means that classes clump.
 
@@ -33,8 +33,7 @@ def information(evidence: Evidence, *, uncertainty: bool = True) -> Estimate:
             for fold in range(_FOLDS)
         ]
     )
-    estimate = from_independent(undefined_where_constant(scores, states), method="folds")
-    return estimate if uncertainty else Estimate(values=estimate.values)
+    return from_folds(undefined_where_constant(scores, states), uncertainty=uncertainty)
 
 
 def _held_out(states: Tensor, labels: Tensor, held_out: Tensor, seed: int) -> Tensor:

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from frostline.scoring.score_inputs import Evidence
-from frostline.scoring.scores import JACKKNIFE_BLOCKS, layer_score
+from frostline.scoring.scores import layer_score
 from frostline.scoring.uncertainty import Estimate, from_jackknife
-from frostline.states.cka import cka_leaving_out
+from frostline.states.cka import cka_leaving_out, unbiased_hsic
 from frostline.states.moments import ClassMoments
 
 
@@ -20,16 +20,11 @@ def _from_moments(moments: ClassMoments) -> Tensor:
     total = torch.einsum("lcdd->l", centred.seconds)
     cross = centred.sums.transpose(1, 2) @ labels  # X'Y of the centred states
     own_labels = (labels * counts[:, None]).T @ labels
-
-    def unbiased(norm: Tensor, together: Tensor, one: Tensor, two: Tensor) -> Tensor:
-        corrected = norm - count / (count - 2) * together + one * two / ((count - 1) * (count - 2))
-        return corrected / (count * (count - 3))
-
     of_labels = (counts * lengths).sum()
     together = torch.einsum("lcdd,c->l", centred.seconds, lengths)
-    shared = unbiased(cross.square().sum((1, 2)), together, total, of_labels)
-    own = unbiased(centred.seconds.sum(1).square().sum((1, 2)), centred.fourths, total, total)
-    target = unbiased(own_labels.square().sum(), (counts * lengths.square()).sum(), of_labels, of_labels)
+    shared = unbiased_hsic(cross.square().sum((1, 2)), together, total * of_labels, count)
+    own = unbiased_hsic(centred.seconds.sum(1).square().sum((1, 2)), centred.fourths, total * total, count)
+    target = unbiased_hsic(own_labels.square().sum(), (counts * lengths.square()).sum(), of_labels * of_labels, count)
     return moments.undefined_where_constant(shared / (own.clamp(min=0) * target).sqrt())
 
 
@@ -40,10 +35,9 @@ def label_similarity(evidence: Evidence, *, uncertainty: bool = True) -> Estimat
     Labels are one column per class, or the value to predict. 0 means no linear trace of the labels; 1 would mean that
     states vary with the labels and with nothing else. Undefined where all texts have the same state.
     """
-    blocks = evidence.blocks(JACKKNIFE_BLOCKS) if uncertainty else None
+    blocks = evidence.jackknife_blocks(uncertainty=uncertainty)
     target = label_columns(evidence.labels, has_classes=evidence.has_classes)
-    rows = cka_leaving_out(evidence.states[evidence.pooling], evidence.own_hsic(blocks), target, blocks)
-    return from_jackknife(rows[0], rows[1:]) if uncertainty else Estimate(values=rows[0])
+    return from_jackknife(cka_leaving_out(evidence.states[evidence.pooling], evidence.own_hsic(blocks), target, blocks))
 
 
 def label_columns(labels: Tensor, *, has_classes: bool) -> Tensor:

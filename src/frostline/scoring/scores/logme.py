@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from frostline.scoring.score_inputs import Evidence
-from frostline.scoring.scores import JACKKNIFE_BLOCKS, layer_score
+from frostline.scoring.scores import layer_score
 from frostline.scoring.scores.label_similarity import label_columns
 from frostline.scoring.uncertainty import Estimate, jackknife
 from frostline.states.cka import undefined_where_constant
@@ -28,13 +28,11 @@ def logme(evidence: Evidence, *, uncertainty: bool = True) -> Estimate:
     states = evidence.states[evidence.pooling]
     targets = label_columns(evidence.labels, has_classes=evidence.has_classes)
 
-    def score(rows: Tensor) -> Tensor:
+    def score(rows: Tensor | slice) -> Tensor:
         values = torch.stack([log_evidence(layer[rows].double(), targets[rows]) for layer in states])
         return undefined_where_constant(values, states)
 
-    if not uncertainty:
-        return Estimate(values=score(torch.arange(len(targets))))
-    return jackknife(score, evidence.blocks(JACKKNIFE_BLOCKS))
+    return jackknife(score, evidence.jackknife_blocks(uncertainty=uncertainty))
 
 
 def log_evidence(states: Tensor, targets: Tensor) -> Tensor:
@@ -63,8 +61,7 @@ def log_evidence(states: Tensor, targets: Tensor) -> Tensor:
         - prior * weights
         - count * math.log(2 * math.pi)
     )
-    value: Tensor = (evidence / (2 * count)).mean()
-    return value
+    return torch.mean(evidence / (2 * count))
 
 
 def _maximise(squares: Tensor, along: Tensor, outside: Tensor, count: int) -> tuple[Tensor, Tensor]:

@@ -23,7 +23,9 @@ from frostline.scoring.scores import layer_score
 from frostline.scoring.uncertainty import Estimate
 
 
-@layer_score(fitted=True, better="high", paper="1, section 4.1", needs="labels", is_probe=True, name="probe.head")
+@layer_score(
+    fitted=True, better="high", paper="Xie et al. 2022, section 4.1", needs="labels", is_probe=True, name="probe.head"
+)
 def probe_head(
     evidence: Evidence,
     *,

@@ -12,7 +12,14 @@ from frostline.scoring.scores import layer_score
 from frostline.scoring.uncertainty import Estimate
 
 
-@layer_score(fitted=True, better="high", paper="3, made exact", needs="labels", is_probe=True, name="probe.linear")
+@layer_score(
+    fitted=True,
+    better="high",
+    paper="Tamkin et al. 2020, made exact",
+    needs="labels",
+    is_probe=True,
+    name="probe.linear",
+)
 def probe_linear(evidence: Evidence, *, uncertainty: bool = True, penalty: float = 1.0) -> Estimate:
     """Held-out task metric of a linear classifier on the layer's states; high means that they separate the classes.
 

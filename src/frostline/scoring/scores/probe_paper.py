@@ -23,7 +23,7 @@ from frostline.scoring.uncertainty import Estimate
 @layer_score(
     fitted=True,
     better="high",
-    paper="3, section 3",
+    paper="Tamkin et al. 2020, section 3",
     needs="labels",
     is_probe=True,
     name="probe.linear.paper",

@@ -16,7 +16,7 @@ def _from_moments(moments: ClassMoments) -> Tensor:
     return moments.undefined_where_constant((squares.sqrt().sum(-1).square() / squares.sum(-1)).mean(-1))
 
 
-@layer_score(better="low", paper="1, section 4.3 (Zhou et al.)", from_moments=_from_moments)
+@layer_score(better="low", paper="Xie et al. 2022, section 4.3 (Zhou et al.)", from_moments=_from_moments)
 def rank(states: Tensor, labels: Tensor) -> Tensor:
     """Numerical rank of each class's states, averaged; low means that texts of a class look alike.
 

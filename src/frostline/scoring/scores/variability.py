@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from frostline.scoring.score_inputs import Evidence, divide
-from frostline.scoring.scores import JACKKNIFE_BLOCKS, layer_score
+from frostline.scoring.scores import layer_score
 from frostline.scoring.uncertainty import Estimate, jackknife
 from frostline.states.cka import undefined_where_constant
 from frostline.states.moments import ClassMoments
@@ -38,11 +38,10 @@ def _trace_ratio(centred_means: Tensor, total: Tensor, spread: Tensor) -> Tensor
     spreads, axes = _axes(centred_means, total)
     if not len(spreads):
         return spread.new_tensor(_NAN)
-    value: Tensor = ((axes @ spread @ axes.T).diag() / spreads.square()).sum()
-    return value
+    return torch.sum((axes @ spread @ axes.T).diag() / spreads.square())
 
 
-@layer_score(better="low", paper="1, section 3.1", from_moments=partial(_from_moments, by_size=False))
+@layer_score(better="low", paper="Xie et al. 2022, section 3.1", from_moments=partial(_from_moments, by_size=False))
 def variability(states: Tensor, labels: Tensor) -> Tensor:
     """Within-class spread over between-class spread; low means that the layer is specialised in the task.
 
@@ -61,7 +60,7 @@ def variability(states: Tensor, labels: Tensor) -> Tensor:
 
 @layer_score(
     better="low",
-    paper="1, figure 8 (neural collapse, Papyan et al.)",
+    paper="Xie et al. 2022, figure 8 (neural collapse, Papyan et al. 2020)",
     name="variability.collapse",
     from_moments=partial(_from_moments, by_size=True),
 )
@@ -74,7 +73,7 @@ def variability_collapse(states: Tensor, labels: Tensor) -> Tensor:
     return undefined_where_constant(_ratios(states, labels, by_size=True), states)
 
 
-@layer_score(fitted=True, better="low", paper="ours, after 1", name="variability.crossfit")
+@layer_score(fitted=True, better="low", paper="after Xie et al. 2022", name="variability.crossfit")
 def variability_crossfit(evidence: Evidence, *, uncertainty: bool = True) -> Estimate:
     """Variability without its small-sample bias: means and spread come from different thirds of the texts.
 
@@ -84,13 +83,11 @@ def variability_crossfit(evidence: Evidence, *, uncertainty: bool = True) -> Est
     """
     states, labels, groups = evidence.states[evidence.pooling], evidence.labels, evidence.groups
 
-    def score(rows: Tensor) -> Tensor:
+    def score(rows: Tensor | slice) -> Tensor:
         thirds = divide(labels[rows], groups[rows], 3, seed=evidence.seed)
         return torch.stack([crossfitted(layer[rows].double(), labels[rows], thirds) for layer in states])
 
-    if not uncertainty:
-        return Estimate(values=score(torch.arange(len(labels))))
-    return jackknife(score, evidence.blocks(JACKKNIFE_BLOCKS))
+    return jackknife(score, evidence.jackknife_blocks(uncertainty=uncertainty))
 
 
 def _ratios(states: Tensor, labels: Tensor, *, by_size: bool) -> Tensor:
@@ -111,8 +108,7 @@ def _ratio(states: Tensor, labels: Tensor, *, by_size: bool) -> Tensor:
         within = deviations.mean(0) * classes
     else:
         within = (_class_sums(deviations, label, classes) / counts[:, None]).sum(0)
-    value: Tensor = (within / spreads.square()).sum() / classes
-    return value
+    return torch.sum(within / spreads.square()) / classes
 
 
 def _axes(centred_means: Tensor, total: Tensor) -> tuple[Tensor, Tensor]:
@@ -141,9 +137,9 @@ def crossfitted(states: Tensor, labels: Tensor, thirds: Tensor) -> Tensor:
     parts = [_part(states[thirds == part], label[thirds == part], classes) for part in range(3)]
     gram, spread = states.new_zeros(classes, classes), states.new_zeros(classes, classes)
     for first, second, third in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
-        one, two, within = parts[first][0], parts[second][0], parts[third][1]
-        gram += one @ two.T / 3
-        spread += (within @ one.T).T @ (within @ two.T) / 3  # M1 S_w M2' without forming S_w
+        means, other_means, within = parts[first][0], parts[second][0], parts[third][1]
+        gram += means @ other_means.T / 3
+        spread += (within @ means.T).T @ (within @ other_means.T) / 3  # M1 S_w M2' without forming S_w
     # Centred means sum to zero: one axis is empty, and rounding errors on it must not count as another.
     basis = _contrasts(classes)
     gram, spread = (basis.T @ (matrix + matrix.T) @ basis / 2 for matrix in (gram, spread))
@@ -151,7 +147,7 @@ def crossfitted(states: Tensor, labels: Tensor, thirds: Tensor) -> Tensor:
     total = (states - states.mean(0)).square().sum(1).mean()
     if bool((values <= _SMALLEST**2 * total).any()):
         return states.new_tensor(_NAN)
-    value: Tensor = ((axes.T @ spread @ axes).diag() / values.square()).sum()
+    value = torch.sum((axes.T @ spread @ axes).diag() / values.square())
     return value if bool(value > 0) else states.new_tensor(_NAN)
 
 

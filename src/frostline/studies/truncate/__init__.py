@@ -17,7 +17,7 @@ from frostline.kernels.batch_layout import Ints, Reads
 from frostline.progress import Progress, silent
 from frostline.records import Plan, Recipe, TrialResult, TrialSpec
 from frostline.records.table import Cell, Table, table_of
-from frostline.states.all_layers import states_of_layers
+from frostline.states.frozen import states_of_layers
 from frostline.stats.intervals import differences, paired_p, summarise
 from frostline.studies import Ask, Measured, Point, study
 from frostline.studies._comparisons import add_holm, interval_columns, non_inferior_note

@@ -6,7 +6,7 @@ from tests.tiny import CONFIGS, DEPTH, padded_inputs, tiny_encoder
 from tests.training.tuning_tools import many_tokens
 
 from frostline.kernels.batch_layout import Reads
-from frostline.states.all_layers import states_of_layers
+from frostline.states.frozen import states_of_layers
 
 
 @pytest.mark.parametrize("name", CONFIGS)
