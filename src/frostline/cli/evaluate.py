@@ -44,8 +44,8 @@ def command(
     if data.source is None:
         raise OptionError(f"{folder}: give the labelled rows to judge it on, such as the file that it was tuned on")
     with screen.starting():
+        from frostline.api._predict import evaluate, kind_to_ask
         from frostline.prediction.loading import load_tuned
-        from frostline.prediction.predict import evaluate, kind_to_ask
         from frostline.tasks.readers.files import has_known_suffix, missing_file
     device = machine.use()
     if has_known_suffix(data.source) and not Path(data.source).exists():

@@ -47,7 +47,7 @@ def command(
         check_file(output, "output", _SUFFIXES)
     with screen.starting():
         from frostline.prediction.loading import load_tuned
-        from frostline.prediction.predict import answer
+        from frostline.prediction.predict import predict_rows
         from frostline.tasks.unlabelled import read_unlabelled
     device = machine.use()
     with screen.waiting("reading the data"):
@@ -55,7 +55,7 @@ def command(
     with screen.waiting("loading the model"):
         loaded = load_tuned(folder, encoder=model, device=device)
     with screen.stages() as progress:
-        found = answer(loaded, rows, notes, is_pair_guessed=text_pair is None, progress=progress)
+        found = predict_rows(loaded, rows, notes, is_pair_guessed=text_pair is None, progress=progress)
     for note in () if screen.is_quiet() else found.notes:
         print(f"note: {with_flags(note)}", file=sys.stderr)
     if output is not None:
