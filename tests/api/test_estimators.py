@@ -106,7 +106,7 @@ def test_mistakes_are_said(base):
         model.fit(TEXTS, ["a", "b", "a"])
     with pytest.raises(DataError, match="one class only"):
         model.fit(TEXTS, ["a"] * 40)
-    with pytest.raises(DataError, match="is one text; give a list"):
+    with pytest.raises(DataError, match="is a single text; give a list"):
         model.fit("ice", ["a", "b"])
     with pytest.raises(OptionError, match="validation_fraction 1: must be"):
         clone(model).set_params(validation_fraction=1).fit(TEXTS, LABELS)

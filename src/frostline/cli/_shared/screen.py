@@ -11,8 +11,8 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -21,10 +21,8 @@ from rich.table import Table
 
 from frostline.cli._shared.flags import with_flags
 from frostline.progress import Progress, Step, logger, silent
+from frostline.records.table import Table as ResultTable
 from frostline.records.table import cell_in_words
-
-if TYPE_CHECKING:
-    from frostline.records.table import Table as ResultTable
 
 _ROWS_ON_SCREEN = 60
 _STANDING_ROWS = 12
@@ -53,8 +51,43 @@ def size_in_words(count: int) -> str:
     return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.1f} MB"
 
 
+def list_records(
+    name: str, records: Sequence[Mapping[str, Any]], headings: Mapping[str, str], *, as_json: bool
+) -> None:
+    """Print records as one JSON object, or as a table of some of their fields.
+
+    Args:
+        name: key of the JSON object.
+        records: the records, as plain JSON values.
+        headings: headings of the table by field.
+        as_json: whether to print JSON.
+    """
+    if as_json:
+        print_json({name: records})
+    else:
+        out().print(table(list(headings.values()), [[_in_words(row[key]) for key in headings] for row in records]))
+
+
+def _in_words(value: Any) -> str:
+    return ", ".join(value) if isinstance(value, list) else str(value)
+
+
+def print_metrics(metrics: Mapping[str, Mapping[str, float]], counts: Mapping[str, int]) -> None:
+    """Print a table of metrics.
+
+    Args:
+        metrics: values by split and metric.
+        counts: numbers of rows by split.
+    """
+    names = list(dict.fromkeys(name for values in metrics.values() for name in values))
+    lines = [
+        [split, f"{counts[split]:,}", *(f"{values[name]:.4f}" for name in names)] for split, values in metrics.items()
+    ]
+    out().print(table(["rows", "count", *names], lines, right=["count", *names]))
+
+
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = ()) -> Table:
-    """A plain table; the columns named in `right` are aligned to the right."""
+    """Return a plain table; the columns named in `right` are aligned to the right."""
     made = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
         made.add_column(escape(column), justify="right" if column in right else "left")
@@ -112,19 +145,22 @@ def waiting(what: str) -> Iterator[None]:
 _LIVE: list[Live] = []  # the bar that is on the screen, if there is one
 
 
-@contextlib.contextmanager
-def _running(live: Live) -> Iterator[None]:
-    _LIVE.append(live)
-    try:
-        yield
-    finally:
-        _LIVE.pop()
+def say(*lines: str, style: str | None = None, wrap: bool = True) -> None:
+    """Print lines on standard output; above the bar where both are on one screen.
 
-
-def say(line: str) -> None:
-    """One line of what is going on, on standard output; above the bar where both are on one screen."""
+    Args:
+        lines: the lines.
+        style: rich's style of them.
+        wrap: whether to break long lines between words; not for what may be copied, such as paths.
+    """
     console = _LIVE[-1].console if _LIVE and sys.stdout.isatty() else out()
-    console.print(line, markup=False, highlight=False)
+    for line in lines:
+        console.print(line, style=style, markup=False, highlight=False, soft_wrap=not wrap)
+
+
+def say_notes(notes: Iterable[str]) -> None:
+    """Print notes on standard output, less prominent than results."""
+    say(*(f"note: {note}" for note in notes), style="dim")
 
 
 class Lines(logging.Handler):
@@ -228,7 +264,9 @@ def stages() -> Iterator[Progress]:
     columns = (bars.TextColumn("{task.description}"), bars.BarColumn(), bars.MofNCompleteColumn())
     bar = bars.Progress(*columns, bars.TimeRemainingColumn(), console=console)
     task = bar.add_task("starting", total=None)
-    with Live(bar, console=console, transient=True, refresh_per_second=8) as live, _running(live):
+    with Live(bar, console=console, transient=True, refresh_per_second=8) as live, contextlib.ExitStack() as stack:
+        _LIVE.append(live)
+        stack.callback(_LIVE.pop)
         stage = ""
 
         def show(step: Step) -> None:
