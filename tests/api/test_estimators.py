@@ -104,7 +104,7 @@ def test_mistakes_are_said(base):
         model.predict(TEXTS)
     with pytest.raises(DataError, match="X has 40 texts, but y has 3 labels"):
         model.fit(TEXTS, ["a", "b", "a"])
-    with pytest.raises(DataError, match="one class only"):
+    with pytest.raises(DataError, match="only one class"):
         model.fit(TEXTS, ["a"] * 40)
     with pytest.raises(DataError, match="is a single text; give a list"):
         model.fit("ice", ["a", "b"])

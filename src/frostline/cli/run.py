@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from frostline.cli._shared import budgets, groups, options, recipes, screen
-from frostline.errors import Interrupted
 from frostline.records import Recipe
 
 if TYPE_CHECKING:
@@ -47,23 +46,20 @@ def command(
     task = data.load_task_or_sample(seed=recipe.seed)
     check_task(task)
     loaded = encoder.load(device)
-    with screen.stages() as progress:
-        try:
-            result = run(
-                loaded,
-                task,
-                output=output,
-                overwrite=overwrite,
-                budget=budget,
-                recipe=recipe,
-                allow_frostline_only=limits.allow_frostline_only,
-                cache=cache,
-                compute=compute,
-                progress=progress,
-            )
-        except KeyboardInterrupt:
-            again = "the same command without --overwrite" if overwrite else "the same command"
-            raise Interrupted(f"interrupted; {again} continues the run in {output}") from None
+    again = "the same command without --overwrite" if overwrite else "the same command"
+    with screen.stages() as progress, screen.resumable(f"{again} continues the run in {output}"):
+        result = run(
+            loaded,
+            task,
+            output=output,
+            overwrite=overwrite,
+            budget=budget,
+            recipe=recipe,
+            allow_frostline_only=limits.allow_frostline_only,
+            cache=cache,
+            compute=compute,
+            progress=progress,
+        )
     if as_json:
         screen.print_json({**result.to_json(), "folder": str(output)})
     else:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from frostline.cli._shared import groups, options, recipes, screen
-from frostline.errors import Interrupted, OptionError, TrialsFailed
+from frostline.errors import OptionError, TrialsFailed
 from frostline.options import parse_options
 from frostline.progress import Progress, Step
 
@@ -131,21 +131,18 @@ def command(
         raise OptionError("--dry-run prints one line, not tables; remove --json")
     compute = trials.compute(use_device(device))
     settings = asked.options()
-    with screen.stages() as progress:
-        try:
-            studied = study(
-                name,
-                settings,
-                output=output,
-                compute=compute,
-                retry_failed=retry_failed,
-                cache=cache,
-                estimate=estimate,
-                dry_run=dry_run,
-                progress=_with_trials(progress, chosen.name),
-            )
-        except KeyboardInterrupt:
-            raise Interrupted("interrupted; the same command continues the study") from None
+    with screen.stages() as progress, screen.resumable("the same command continues the study"):
+        studied = study(
+            name,
+            settings,
+            output=output,
+            compute=compute,
+            retry_failed=retry_failed,
+            cache=cache,
+            estimate=estimate,
+            dry_run=dry_run,
+            progress=_with_trials(progress, chosen.name),
+        )
     if dry_run and not studied.points:
         screen.say("no trial was run; repeat the command without --dry-run to run the study")
         return

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -11,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from frostline.cli._shared import groups, options, recipes, screen
-from frostline.errors import Interrupted, OptionError
+from frostline.errors import OptionError
 from frostline.options import in_words
 
 if TYPE_CHECKING:
@@ -108,7 +106,8 @@ def command(
     device, scores = machine.use(), to_scores(what.scores)
     task = data.load_task_or_sample(seed=recipe.get("seed", 0))
     loaded = encoder.load(device)
-    with screen.stages() as progress, _resumable(output):
+    how_to_continue = None if output is None else f"the same command with --resume continues in {output}"
+    with screen.stages() as progress, screen.resumable(how_to_continue):
         tuned = tune(
             loaded,
             task,
@@ -127,17 +126,6 @@ def command(
         screen.print_json({**tuned.to_json(), "folder": None if output is None else str(output)})
     else:
         _show(tuned)
-
-
-@contextlib.contextmanager
-def _resumable(output: Path | None) -> Iterator[None]:
-    """Say how to continue if the user interrupts the run."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        if output is None:
-            raise
-        raise Interrupted(f"interrupted; the same command with --resume continues in {output}") from None
 
 
 def _list(*, plans: bool, methods: bool, as_json: bool) -> None:
