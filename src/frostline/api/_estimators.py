@@ -178,7 +178,8 @@ class FrostlineClassifier(ClassifierMixin, _Tuning):  # type: ignore[misc]
 
     def predict(self, X: Any) -> Array:  # noqa: N803
         """Return the predicted label of every text."""
-        return np.asarray(self.classes_[self._outputs(X).argmax(axis=1)])
+        best = self._outputs(X).argmax(axis=1)  # first, since it refuses a model that is not fitted
+        return np.asarray(self.classes_[best])
 
 
 class FrostlineRegressor(RegressorMixin, _Tuning):  # type: ignore[misc]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -137,7 +137,8 @@ def in_model_terms(model: Predictor, task: Task, split: str) -> tuple[Split, tup
     rows = _joined(list(task.splits.values())) if split == "all" else task.splits[split]
     if task.kind != "classification":
         return rows, ()
-    if _are_numbered(model.label_names) and len(task.label_names) == len(model.label_names):
+    is_unnamed = all(name == f"LABEL_{number}" for number, name in enumerate(model.label_names))  # as in transformers
+    if is_unnamed and len(task.label_names) == len(model.label_names):
         names = ", ".join(task.label_names)
         return rows, (f"{model.name} has no label names: its classes are assumed to be {names}, in this order",)
     number_of = {name: _number(name, model.label_names) for name in task.label_names}
@@ -177,17 +178,12 @@ def _note_other_split(model: Predictor, task: Task, rows: Split, split: str) -> 
     )
 
 
-def _number(name: str, known: Sequence[str]) -> int | None:
+def _number(name: str, label_names: Sequence[str]) -> int | None:
     """Return the model's number for a label: by its name, or by its name in another case if only one matches."""
-    if name in known:
-        return known.index(name)
-    same = [number for number, other in enumerate(known) if other.casefold() == name.casefold()]
+    if name in label_names:
+        return label_names.index(name)
+    same = [number for number, other in enumerate(label_names) if other.casefold() == name.casefold()]
     return same[0] if len(same) == 1 else None
-
-
-def _are_numbered(names: Iterable[str]) -> bool:
-    """Whether the names are the default names of transformers."""
-    return all(name == f"LABEL_{number}" for number, name in enumerate(names))
 
 
 def _joined(splits: Sequence[Split]) -> Split:

@@ -21,7 +21,7 @@ def stack_figure(parts: Sequence[Mapping[str, str]], title: str) -> Figure:
     import altair as alt
 
     rows = [
-        {"place": place, "part": part["name"], "role": part["role"], "said": _label(part)}
+        {"place": place, "part": part["name"], "role": part["role"], "label": _label(part)}
         for place, part in enumerate(parts)
     ]
     roles = list(dict.fromkeys(part["role"] for part in parts))
@@ -35,7 +35,7 @@ def stack_figure(parts: Sequence[Mapping[str, str]], title: str) -> Figure:
         strokeDash=alt.condition("datum.role === 'dropped'", alt.value([4, 3]), alt.value([1, 0])),
     )  # fmt: skip
     words = base.mark_text(align="left", fontSize=12).encode(
-        x=alt.value(10), text="said:N", color=alt.Color("role:N", scale=inks, legend=None)
+        x=alt.value(10), text="label:N", color=alt.Color("role:N", scale=inks, legend=None)
     )
     chart = alt.layer(boxes, words).resolve_scale(color="independent")
     return Figure(
