@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from frostline.api._estimators import FrostlineRegressor as FrostlineRegressor
     from frostline.api._measure import measure as measure
     from frostline.api._plan import plan as plan
+    from frostline.api._predict import evaluate as evaluate
+    from frostline.api._predict import predict as predict
     from frostline.api._run import run as run
     from frostline.api._study import StudyOptions as StudyOptions
     from frostline.api._study import study as study
@@ -29,8 +31,6 @@ if TYPE_CHECKING:
     from frostline.encoders.parameter_counts import count_parameters as count_parameters
     from frostline.errors import FrostlineError as FrostlineError
     from frostline.errors import UserError as UserError
-    from frostline.prediction.predict import evaluate as evaluate
-    from frostline.prediction.predict import predict as predict
     from frostline.records import LayerScores as LayerScores
     from frostline.records import Plan as Plan
     from frostline.records import Recipe as Recipe
@@ -56,12 +56,12 @@ _HOMES = {
     "Task": "tasks",
     "UserError": "errors",
     "count_parameters": "encoders.parameter_counts",
-    "evaluate": "prediction.predict",
+    "evaluate": "api._predict",
     "load_encoder": "encoders.loading",
     "load_task": "tasks",
     "measure": "api._measure",
     "plan": "api._plan",
-    "predict": "prediction.predict",
+    "predict": "api._predict",
     "run": "api._run",
     "study": "api._study",
     "tune": "api._tune",

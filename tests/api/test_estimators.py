@@ -104,9 +104,9 @@ def test_mistakes_are_said(base):
         model.predict(TEXTS)
     with pytest.raises(DataError, match="X has 40 texts, but y has 3 labels"):
         model.fit(TEXTS, ["a", "b", "a"])
-    with pytest.raises(DataError, match="one class only"):
+    with pytest.raises(DataError, match="only one class"):
         model.fit(TEXTS, ["a"] * 40)
-    with pytest.raises(DataError, match="is one text; give a list"):
+    with pytest.raises(DataError, match="is a single text; give a list"):
         model.fit("ice", ["a", "b"])
     with pytest.raises(OptionError, match="validation_fraction 1: must be"):
         clone(model).set_params(validation_fraction=1).fit(TEXTS, LABELS)

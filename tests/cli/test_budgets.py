@@ -81,9 +81,9 @@ def test_a_goal_is_what_its_flag_says(goal):
 
 
 def test_two_goals_at_once_are_refused():
-    with pytest.raises(OptionError, match=r"^--smallest and --best: say one of them$"):
+    with pytest.raises(OptionError, match=r"^--smallest and --best: choose one$"):
         read(smallest=True, best=True)
-    with pytest.raises(OptionError, match=r"^--smallest and --fastest and --best: say one of them$"):
+    with pytest.raises(OptionError, match=r"^--smallest and --fastest and --best: choose one$"):
         read(smallest=True, fastest=True, best=True)
 
 

@@ -47,7 +47,7 @@ def test_the_demo_is_there_only_where_its_files_are_whole(capsys, monkeypatch):
     assert invoke(["doctor"]) == 0
     said = capsys.readouterr().out
     assert f"demo encoder  in {demo_assets.cache_folder()}" in said
-    assert "demo data     fetched when it is first needed" in said
+    assert "demo data     downloaded on first use" in said
 
 
 def test_what_is_fine_has_no_problems_and_the_table_names_every_package(capsys, monkeypatch):
@@ -62,18 +62,19 @@ def test_what_is_fine_has_no_problems_and_the_table_names_every_package(capsys, 
 
 def test_a_missing_package_is_a_problem_unless_it_is_optional(capsys, monkeypatch):
     monkeypatch.setattr(doctor, "_LITTLE", 0)
-    known = doctor._version
-    monkeypatch.setattr(doctor, "_version", lambda name: None if name in ("peft", "ray") else known(name))
+    names = {"peft": "no-such-package", "ray": "no-such-package"}
+    version = doctor.metadata.version
+    monkeypatch.setattr(doctor.metadata, "version", lambda name: version(names.get(name, name)))
     assert invoke(["doctor"]) == 0
     out, err = capsys.readouterr()
     assert "ray           not installed (for trials on several machines)" in out
-    assert err == "warning: peft is not installed; install Frostline again\n"
+    assert err == "warning: peft is not installed; reinstall Frostline\n"
 
 
 def test_a_full_disk_and_a_folder_that_cannot_be_written_are_problems(capsys, monkeypatch):
     monkeypatch.setattr(doctor, "_LITTLE", 10**18)
     (problem,) = diagnosis(capsys)["problems"]
-    assert "of disk are free; make room, or set FROSTLINE_CACHE" in problem
+    assert "of disk space are free; free some, or set FROSTLINE_CACHE" in problem
     monkeypatch.setenv("FROSTLINE_CACHE", "/proc")
     (problem,) = diagnosis(capsys)["problems"]
     assert problem == "/proc/states: cannot be written; set FROSTLINE_CACHE to another folder"

@@ -21,7 +21,7 @@ def test_evaluation_gives_the_metrics_of_the_run(tuned, weather, capsys):
 
 
 def test_rows_to_judge_on_that_are_not_given_or_not_there_are_one_line(tuned, capsys):
-    assert "give the labelled rows to judge it on" in refused(capsys, "evaluate", str(tuned))
+    assert "give the labelled rows to evaluate it on" in refused(capsys, "evaluate", str(tuned))
     assert "missing.csv: no such file" in refused(capsys, "evaluate", str(tuned), "missing.csv")
 
 

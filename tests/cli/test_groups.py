@@ -9,7 +9,6 @@ import torch
 from tests.cli.commands import flags_of
 
 from frostline.cli._shared.groups import ComputeOptions, DataOptions, EncoderOptions, MachineOptions
-from frostline.cli._shared.options import KindChoice
 from frostline.errors import OptionError
 from frostline.records.compute import Compute
 from frostline.tasks import load_task
@@ -48,7 +47,7 @@ def test_every_data_option_is_an_option_of_load_task():
 
 def test_a_kind_is_asked_for_only_where_the_user_gives_none(rows):
     assert DataOptions(file=rows).load_task(seed=0, kind="regression").kind == "regression"
-    chosen = DataOptions(file=rows, kind=KindChoice.classification).load_task(seed=0, kind="regression")
+    chosen = DataOptions(file=rows, kind="classification").load_task(seed=0, kind="regression")
     assert chosen.kind == "classification"
 
 

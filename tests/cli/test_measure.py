@@ -137,8 +137,8 @@ def test_the_real_encoder_on_a_real_preset_with_official_files(shared, capsys):
 def test_scores_are_listed_and_explained(capsys):
     assert invoke(["measure", "--list-scores"]) == 0
     out = capsys.readouterr().out
-    assert "* variability " in out
-    assert "  cca " in out
+    assert "Computed by default: " in out
+    assert "\ncca " in out
     assert invoke(["measure", "--list-scores", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)["scores"]
     assert {row["name"] for row in rows if row["default"]} == {

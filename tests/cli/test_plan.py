@@ -137,7 +137,7 @@ def test_a_limit_that_no_plan_fits_is_one_line_that_says_which_would_do(known, m
         (["--max-latency", "150%"], "--max-latency 1.5: is a share of the whole encoder's time"),
         (["--max-trainable", "5X"], "--max-trainable '5X': must be a number of parameters"),
         (["--batch", "0"], "batch 0: must be a whole number, 1 or more"),
-        (["--smallest", "--best"], "--smallest and --best: say one of them"),
+        (["--smallest", "--best"], "--smallest and --best: choose one"),
     ],
     ids=lambda given: " ".join(given) if isinstance(given, list) else "",
 )

@@ -36,8 +36,8 @@ def test_it_writes_figures_too_and_json_says_all_files(tmp_path, capsys):
     ("more", "says"),
     [
         (["--format", "gif", "--figures", "figs"], "--format gif: must be one of png, svg, pdf"),
-        (["--format", "pdf"], "--format: is about figures as files; say --figures DIR too"),
-        (["--no-titles"], "--no-titles: is about figures as files"),
+        (["--format", "pdf"], "--format: applies to chart files; add --figures DIR"),
+        (["--no-titles"], "--no-titles: applies to chart files"),
         (["--output", "page.pdf"], "page.pdf: must end in .html"),
         (["--watch", "--figures", "figs"], "--watch: serves the page and writes nothing"),
         (["--port", "99999", "--watch"], "99999"),
@@ -55,7 +55,7 @@ def test_a_mistake_is_one_line(more, says, tmp_path, capsys, monkeypatch):
 
 def test_a_folder_that_is_none_of_ours_is_one_line(tmp_path, capsys):
     assert invoke(["report", str(tmp_path)]) == 2
-    assert "holds nothing of Frostline's" in capsys.readouterr().err
+    assert "contains no result" in capsys.readouterr().err
 
 
 def test_watching_serves_the_page_until_it_is_interrupted(tmp_path):
@@ -68,5 +68,5 @@ def test_watching_serves_the_page_until_it_is_interrupted(tmp_path):
     process.send_signal(signal.SIGINT)
     rest, errors = process.communicate(timeout=60)
     assert line.startswith("http://127.0.0.1:")
-    assert "ended" in rest
+    assert "stopped" in rest
     assert (process.returncode, errors) == (0, "")

@@ -137,7 +137,7 @@ def test_a_dry_run_says_the_cost_and_starts_nothing(made, tmp_path, capsys):
     assert invoke(given) == 0
     said = capsys.readouterr().out
     assert "1 of 1 trials to run, 2 will follow from their results: about" in said
-    assert "nothing was run; the same command without --dry-run starts" in said
+    assert "no trial was run; repeat the command without --dry-run" in said
     assert invoke([*given, "--json"]) == 2
     assert "--dry-run prints one line, not tables" in capsys.readouterr().err
     assert invoke([*given, "--no-estimate"]) == 0

@@ -19,8 +19,8 @@ from frostline.encoders.loading import EMBEDDED_NAME, load_encoder
 from frostline.encoders.surgery import reinitialise, truncate
 from frostline.errors import EncoderError, OptionError, UserError
 from frostline.plans.methods import METHODS
-from frostline.prediction.export import load_tuned, save
-from frostline.prediction.loading import OWN_FILE, OWN_WEIGHTS, Predictor
+from frostline.prediction.export import save
+from frostline.prediction.loading import OWN_FILE, OWN_WEIGHTS, Predictor, load_tuned
 from frostline.records import Plan, Recipe
 from frostline.tasks import Split, Task
 from frostline.tasks.unlabelled import read_list

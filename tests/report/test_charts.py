@@ -38,5 +38,5 @@ def test_the_title_of_a_race_says_what_the_choice_saves_and_loses(tmp_path):
     figures = {one.name: one for one in page_of(open_folder(make_run(tmp_path / "run"))).figures}
     assert figures["race"].title == "(2, 3, 3) takes 33% of the time of (1, 3, 3) full, 1.0 points below it"
     assert figures["tests"].title == (
-        "The choice reaches 79.0 points of accuracy on the test rows, -0.5 (-1.5 to +0.5) against full fine-tuning"
+        "The chosen plan reaches 79.0 points of accuracy on the test rows, -0.5 (-1.5 to +0.5) against full fine-tuning"
     )

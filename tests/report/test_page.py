@@ -181,7 +181,7 @@ def test_the_hardest_rows_are_those_that_the_model_is_surest_of_and_wrong(run, p
 
 def test_a_run_without_test_rows_has_a_page_without_their_table(changed):
     words = Parsed(changed({"tests": []})).words
-    assert "The test rows were read once" not in words
+    assert "The test rows were used once" not in words
     assert "The race" in words
 
 

@@ -75,7 +75,7 @@ def test_a_tuned_model_has_its_plan_its_scores_and_its_errors(tmp_path):
     assert [part["role"] for part in page.stack] == ["dropped", "head", "tuned", "frozen", "frozen"]
     figures = {figure.name: figure for figure in page.figures}
     assert figures["learning"].title == "(2, 2, 2) is best after epoch 2 of 3: 75.0 points on validation"
-    assert figures["confusion"].title == "The most frequent error: yes taken for no, 3 of 8 texts"
+    assert figures["confusion"].title == "The most frequent error: yes predicted as no, 3 of 8 texts"
     counted = {(row["label"], row["prediction"]): row["texts"] for row in figures["confusion"].rows}
     assert counted == {("yes", "no"): 3, ("yes", "yes"): 5, ("no", "no"): 0, ("no", "yes"): 0}
     (worst,) = (table for section in page.sections for table in section.tables if table.name == "hardest")
@@ -150,7 +150,7 @@ def test_a_study_has_its_question_figures_tables_and_command(name, tmp_path):
 
 def test_the_page_of_a_study_is_written_with_all_that(tmp_path):
     words = words_of(make_study(tmp_path / "freeze", "freeze"))
-    for said in (STUDIES["freeze"].question, "frostline study freeze", "The counterpart of Lee et al. 2019, figure 1"):
+    for said in (STUDIES["freeze"].question, "frostline study freeze", "Corresponds to Lee et al. 2019, figure 1"):
         assert said in words
 
 
@@ -196,11 +196,11 @@ def test_trials_that_failed_are_listed_with_their_reasons(tmp_path):
         for number, reason in enumerate(("the loss is nan", "the loss is nan", "out of memory")):
             store.put(numbered(number), failed(reason))
     words = words_of(folder)
-    assert "Trials that failed" in words
+    assert "Failed trials" in words
     assert words.count("the loss is nan") == 2
     assert "out of memory" in words
     assert "3 trials" in words
-    rows = next(one for one in page_of(open_folder(folder)).sections if one.name == "Trials that failed").tables[0]
+    rows = next(one for one in page_of(open_folder(folder)).sections if one.name == "Failed trials").tables[0]
     assert [(row["seed"], row["reason"]) for row in rows.records()] == [
         (numbered(number).recipe.seed, reason)
         for number, reason in enumerate(("the loss is nan", "the loss is nan", "out of memory"))
@@ -230,9 +230,9 @@ def test_a_study_whose_process_is_gone_is_not_said_to_run(tmp_path):
 
 
 def test_a_folder_of_something_else_is_one_line(tmp_path):
-    with pytest.raises(OptionError, match="there is no such folder"):
+    with pytest.raises(OptionError, match="no such folder"):
         write_report(tmp_path / "nowhere")
-    with pytest.raises(OptionError, match="holds nothing of Frostline's"):
+    with pytest.raises(OptionError, match="contains no result"):
         write_report(tmp_path)
     (tmp_path / "frostline.json").write_text(json.dumps({"kind": "cake"}))
     with pytest.raises(
@@ -285,14 +285,14 @@ def test_one_wrong_value_deep_in_a_run_is_named_by_its_path(tmp_path):
 
 def test_a_file_that_is_missing_is_one_line(tmp_path):
     folder = make_run(tmp_path / "run")
-    with pytest.raises(OptionError, match="is a file; give the folder that it lies in"):
+    with pytest.raises(OptionError, match="is a file; give the folder that contains it"):
         write_report(folder / "run.json")
     (folder / "run.json").unlink()
     with pytest.raises(UserError, match=r"run\.json: is missing; run the command"):
         write_report(folder)
     folder = make_measurement(tmp_path / "scores")
     (folder / "scores.json").unlink()
-    with pytest.raises(UserError, match=r"holds no scores\.json"):
+    with pytest.raises(UserError, match=r"contains no scores\.json"):
         write_report(folder)
 
 
@@ -339,7 +339,7 @@ def test_the_live_view_looks_again_while_a_folder_cannot_be_read(tmp_path):
 def test_a_finished_study_that_is_run_again_says_how_far_it_is(tmp_path):
     folder = make_study(tmp_path / "freeze", "freeze")
     (folder / "progress.json").write_text(json.dumps({"done": 3, "total": 9, "seconds_left": 20}))
-    assert page_of(open_folder(folder)).progress["said"] == "3 of 9 trials done, less than a minute left"
+    assert page_of(open_folder(folder)).progress["message"] == "3 of 9 trials done, less than a minute left"
 
 
 def test_the_live_view_gives_nothing_else_and_answers_to_no_other_name(tmp_path):

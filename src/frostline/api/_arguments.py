@@ -1,4 +1,4 @@
-"""What callers may give for an encoder and a task, resolved."""
+"""Arguments of the public functions, resolved to encoders, tasks, recipes and scores."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ _DEMO_ROWS = {"train": 2000, "validation": 1000, "test": 2000}
 
 
 def to_encoder(given: Encoder | str | Path | None, *, device: str = "cpu") -> Encoder:
-    """Return the encoder, loaded from a folder or hub id where it is not one already; the embedded default for None."""
+    """Return the encoder, loaded from a folder or hub id if necessary; the embedded one for None."""
     if not isinstance(given, Encoder | str | Path | None):
         raise OptionError(f"encoder: must be a folder, a hub id or an Encoder, not a {type(given).__name__}")
     return given if isinstance(given, Encoder) else load_encoder(given, device=device)
 
 
 def to_task(given: Task | Any, *, seed: int) -> Task:
-    """Return the task, loaded where it is not one already; the embedded default for None."""
+    """Return the task, loaded if necessary; the embedded data for None."""
     return given if isinstance(given, Task) else load_task(DEMO_TASK if given is None else given, seed=seed)
 
 
 def to_task_or_sample(given: Task | Any, *, seed: int) -> Task:
-    """Return the task, as `to_task` does; for None a part of the embedded data."""
+    """Return the task, loaded if necessary; a part of the embedded data for None."""
     task = to_task(given, seed=seed)
     return sample_demo(task, seed=seed) if given is None else task
 
@@ -47,7 +47,7 @@ def sample_demo(task: Task, *, seed: int) -> Task:
 
 
 def to_recipe(given: Recipe | str | Path | None) -> Recipe | None:
-    """Return the recipe, read from a JSON file such as a run's recipe.json where it is not one already."""
+    """Return the recipe, read from a JSON file such as a run's recipe.json if necessary."""
     if given is None or isinstance(given, Recipe):
         return given
     try:
@@ -61,7 +61,7 @@ def to_recipe(given: Recipe | str | Path | None) -> Recipe | None:
 
 
 def recipe_fields(given: Recipe | Mapping[str, Any] | str | Path | None) -> dict[str, Any]:
-    """Return the fields of a recipe that are set: all of a Recipe's or a file's, none of None's."""
+    """Return the fields of a recipe that are set: all fields of a Recipe or a file, no fields for None."""
     if isinstance(given, Mapping):
         return dict(given)
     recipe = to_recipe(given)
@@ -69,7 +69,7 @@ def recipe_fields(given: Recipe | Mapping[str, Any] | str | Path | None) -> dict
 
 
 def to_scores(given: LayerScores | str | Path | None) -> LayerScores | None:
-    """Return the layer scores, read from a saved measurement where they are not loaded already."""
+    """Return the layer scores, read from a saved measurement if necessary."""
     if given is None or isinstance(given, LayerScores):
         return given
     path = Path(given)

@@ -1,33 +1,35 @@
-"""The same as scikit-learn estimators: `fit`, `predict`, in a pipeline, a grid search or a cross-validation."""
+"""Scikit-learn estimators, for pipelines, grid searches and cross-validation."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.exceptions import NotFittedError
 
+from frostline.api._tune import tune
+from frostline.encoders.encoder import Encoder
 from frostline.errors import DataError, OptionError
+from frostline.files import output_folder
+from frostline.prediction.export import save
+from frostline.prediction.loading import Predictor
 from frostline.records import Plan, Recipe
 from frostline.tasks import Split, Task, choose_metrics
 from frostline.tasks.splits import divide
 from frostline.tasks.unlabelled import read_list
-
-if TYPE_CHECKING:
-    from frostline.encoders.encoder import Encoder
-    from frostline.prediction.loading import Predictor
-    from frostline.training.result import Tuned
+from frostline.training.result import Tuned
 
 Array = npt.NDArray[Any]
 
 
 class _Tuning(BaseEstimator):  # type: ignore[misc]
-    """What the two estimators share."""
+    """Settings and tuning, which the classifier and the regressor share."""
 
     def __init__(
         self,
@@ -50,26 +52,26 @@ class _Tuning(BaseEstimator):  # type: ignore[misc]
         threads: int | None = None,
         seed: int = 0,
     ) -> None:
-        """Keep the settings as given; they are checked by `fit`.
+        """Store the settings; `fit` checks them.
 
         Args:
             encoder: an Encoder, a folder, a hub id, or None for the embedded default.
             plan: which layers train, as in `frostline.tune`.
             method: how they train, as in 'lora:rank=8'; None for full weights.
-            learning_rate: the highest one; None takes the method's own.
-            epochs: passes over the training texts.
-            batch: texts per step.
-            weight_decay: of AdamW.
-            warmup: share of the steps over which the rate rises.
-            dropout: in place of the encoder's own.
-            head: the family's own, or 'mean'.
-            max_length: cut texts at this many tokens.
-            patience: stop after so many evaluations without improvement.
-            validation_fraction: share of the texts to choose the epoch on; 0 keeps the last epoch.
-            metric: that the epoch is chosen by; None for the task's own.
-            cache: keep frozen states on disk.
+            learning_rate: peak learning rate; None for the default of the method.
+            epochs: number of epochs.
+            batch: batch size.
+            weight_decay: weight decay of AdamW.
+            warmup: share of the steps used for warm-up.
+            dropout: dropout in layers and head; None for the encoder's own.
+            head: 'family' for the architecture's own head, or 'mean' for mean pooling and a linear layer.
+            max_length: number of tokens at which texts are cut.
+            patience: number of evaluations without improvement after which training stops.
+            validation_fraction: share of the texts on which the best epoch is chosen; 0 keeps the last epoch.
+            metric: metric by which the epoch is chosen; None for the task's default.
+            cache: cache the output of frozen layers on disk.
             threads: CPU threads.
-            seed: of everything drawn at random.
+            seed: random seed.
         """
         self.encoder = encoder
         self.plan = plan
@@ -91,9 +93,6 @@ class _Tuning(BaseEstimator):  # type: ignore[misc]
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
         """Write the tuned model, its card, metrics and predictions, as `frostline.tune` does with an output folder."""
-        from frostline.files import output_folder
-        from frostline.prediction.export import save
-
         output_folder.check_output(Path(folder), overwrite=overwrite, resume=False)
         save(self._fitted(), folder)
 
@@ -105,8 +104,6 @@ class _Tuning(BaseEstimator):  # type: ignore[misc]
         return Recipe(**{name: getattr(self, name) for name in named})
 
     def _tune(self, rows: Split, kind: Any, names: tuple[str, ...]) -> None:
-        from frostline.api._tune import tune
-
         self.tuned_: Tuned = tune(
             self.encoder,
             self._task(rows, kind, names),
@@ -138,21 +135,16 @@ class _Tuning(BaseEstimator):  # type: ignore[misc]
         )
 
     def _outputs(self, texts: Any) -> Array:
-        """What the model says of texts, (texts, outputs)."""
-        found: Array = self._model().outputs(_rows(texts)).numpy()
-        return found
-
-    def _model(self) -> Predictor:
-        from frostline.prediction.loading import Predictor
-
+        """Return the outputs of the model, (texts, outputs)."""
         tuned = self._fitted()
-        return Predictor(
+        model = Predictor(
             tunable=tuned.tunable,
             kind=tuned.task.kind,
             label_names=tuned.task.label_names,
             max_length=tuned.recipe.max_length or tuned.tunable.encoder.default_length,
             name=type(self).__name__,
         )
+        return np.asarray(model.outputs(_rows(texts)))
 
     def _fitted(self) -> Tuned:
         if not hasattr(self, "tuned_"):
@@ -175,23 +167,19 @@ class FrostlineClassifier(ClassifierMixin, _Tuning):  # type: ignore[misc]
         labels = np.asarray(y)
         self.classes_, numbers = np.unique(labels, return_inverse=True)
         if len(self.classes_) < 2:
-            raise DataError(f"y: holds one class only ({self.classes_.tolist()}); at least two are needed")
+            raise DataError(f"y: contains only one class ({self.classes_.tolist()}); at least two are needed")
         rows = _labelled(X, [int(number) for number in numbers])
         self._tune(rows, "classification", tuple(str(name) for name in self.classes_.tolist()))
         return self
 
     def predict_proba(self, X: Any) -> Array:  # noqa: N803
-        """The probability of every class, in the order of `classes_`, for every text."""
-        outputs = self._outputs(X).astype(np.float64)
-        shares = np.exp(outputs - outputs.max(axis=1, keepdims=True))
-        found: Array = shares / shares.sum(axis=1, keepdims=True)
-        return found
+        """Return the probability of every class, in the order of `classes_`, for every text."""
+        return np.asarray(softmax(self._outputs(X).astype(np.float64), axis=1))
 
     def predict(self, X: Any) -> Array:  # noqa: N803
-        """The label of every text."""
-        best = self._outputs(X).argmax(axis=1)
-        found: Array = self.classes_[best]
-        return found
+        """Return the predicted label of every text."""
+        best = self._outputs(X).argmax(axis=1)  # first, since it refuses a model that is not fitted
+        return np.asarray(self.classes_[best])
 
 
 class FrostlineRegressor(RegressorMixin, _Tuning):  # type: ignore[misc]
@@ -208,20 +196,19 @@ class FrostlineRegressor(RegressorMixin, _Tuning):  # type: ignore[misc]
         """Tune on texts, or on pairs of texts, and the numbers to predict."""
         values = [float(value) for value in np.asarray(y, dtype=np.float64)]
         if not np.isfinite(values).all():
-            raise DataError("y: holds values that are not finite")
+            raise DataError("y: contains values that are not finite")
         self._tune(_labelled(X, values), "regression", ())
         return self
 
     def predict(self, X: Any) -> Array:  # noqa: N803
-        """The number of every text."""
-        found: Array = self._outputs(X)[:, 0]
-        return found
+        """Return the predicted number of every text."""
+        return self._outputs(X)[:, 0]
 
 
 def _rows(texts: Any) -> Split:
-    """Texts or pairs in whatever holds them: lists, arrays, Series, a frame of two columns."""
+    """Return texts or pairs as rows, from a list, an array, a Series or a frame of two columns."""
     if isinstance(texts, str):
-        raise DataError("X: is one text; give a list of texts")
+        raise DataError("X: is a single text; give a list of texts")
     if type(texts).__name__ == "DataFrame":
         texts = texts.to_numpy()
     if isinstance(texts, np.ndarray) and texts.ndim == 2 and texts.shape[1] == 1:
@@ -234,5 +221,5 @@ def _labelled(texts: Any, labels: Sequence[int] | Sequence[float]) -> Split:
     if len(rows) != len(labels):
         raise DataError(f"X has {len(rows):,} texts, but y has {len(labels):,} labels")
     if rows.choices is not None:
-        raise DataError("X: holds questions with choices; give texts or pairs of texts")
+        raise DataError("X: contains questions with choices; give texts or pairs of texts")
     return replace(rows, labels=tuple(labels))

@@ -42,17 +42,18 @@ def measure(
         task: a Task, a file, preset name, hub id, DataFrame or Dataset, or None for the embedded default.
         scores: names of layer scores, or 'default', or 'all'.
         pooling: 'mean' (of all tokens but the first), 'first' (token), 'all' (tokens) or 'released'.
-        examples: rows at most, drawn in proportion to the classes.
+        examples: most rows to use; a stratified sample if there are more.
         rows: the split to measure on; a tuned model has memorised its training rows.
         max_length: cut texts at this many tokens.
         uncertainty: compute intervals as well.
         similarity: compare all layers with each other (CKA).
         nulls: chance levels to compare with: 'shuffled' labels, a 'random' encoder of the same shape.
         options: options of scores by name, as in {"probe.head": {"learning_rate": 3e-3}}.
-        stream: keep only sums, for any number of rows; without intervals, similarity and nulls.
+        stream: use constant memory, for any number of rows; without intervals, similarity and nulls.
         needs_all: raise where the rows do not allow a score; None raises only for scores given by name.
         seed: seed of everything drawn at random.
         memory_limit: bytes of states in memory; more are kept on disk.
+        progress: progress callback.
 
     Example:
         >>> frostline.measure(task="reviews.csv", scores=["variability"]).depth

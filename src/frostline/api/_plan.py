@@ -28,12 +28,12 @@ def plan(
     allow_frostline_only: bool = False,
     progress: Progress = silent,
 ) -> Plans:
-    """Plans for an encoder and a task, with what each costs on this machine; nothing is tuned.
+    """Return plans for an encoder and a task with their costs on this machine; nothing is tuned.
 
     Args:
         encoder: an Encoder, a folder, a hub id, or None for the embedded default.
         task: a Task, a file, preset name, hub id, DataFrame or Dataset, or None for the embedded default.
-        budget: limits that plans have to keep.
+        budget: limits of the plans.
         recipe: epochs and batch of a complete trial.
         allow_frostline_only: also consider plans whose models only Frostline can load.
         progress: progress callback.

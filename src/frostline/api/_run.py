@@ -47,13 +47,13 @@ def run(
         encoder: an Encoder, a folder, a hub id, or None for the embedded default.
         task: a Task, a file, preset name, hub id, DataFrame or Dataset, or None for the embedded default.
         output: folder for the model, the report and the evidence; an interrupted run there is continued.
-        overwrite: replace what an earlier run left in that folder.
+        overwrite: replace an earlier run in that folder.
         budget: limits and goal; None for the cheapest plan within one point of the best.
-        recipe: epochs, batch and so on of a complete trial, or a JSON file of them; a learning rate in it is every
-            plan's.
+        recipe: recipe of a complete trial, or a JSON file of one; a learning rate in it applies to every plan.
         allow_frostline_only: also consider plans whose models only Frostline can load.
         compute: where trials run; None for this process. With the same threads per trial, the choice is the same.
-        cache: keep frozen states on disk.
+        cache: cache the output of frozen layers on disk.
+        progress: progress callback.
 
     Example:
         >>> recipe = frostline.Recipe(epochs=1, threads=1)
@@ -91,13 +91,13 @@ def run(
 
 
 def check_folder(folder: Path, *, overwrite: bool) -> None:
-    """Refuse a folder that a run can neither begin nor continue in."""
+    """Refuse a folder in which a run can neither start nor continue."""
     is_resumed = (folder / output_folder.CHECKPOINTS).is_dir() and not overwrite
     output_folder.check_output(folder, overwrite=overwrite, resume=is_resumed, is_run=True)
 
 
 def _threads(recipe: Recipe, compute: Compute) -> int:
-    """Return the threads of a trial: as given, or a fair share of this process's."""
+    """Return the threads of a trial: those of the recipe, or an equal share of this process's threads."""
     if recipe.threads is not None:
         return recipe.threads
     if compute.on is not None:
@@ -106,7 +106,7 @@ def _threads(recipe: Recipe, compute: Compute) -> int:
 
 
 def _write_report(folder: Path, *, run_folder: Path) -> None:
-    """Write the report; trouble with it must not cost the user the model."""
+    """Write the report; an error in it must not lose the model."""
     try:
         write_report(folder)
     except Exception as error:

@@ -29,20 +29,20 @@ QUICK_ROWS = 300
 
 @dataclass(frozen=True, kw_only=True)
 class StudyOptions:
-    """What a study looks at; what is not given is as in the paper.
+    """Encoders, tasks and settings of a study; the paper's by default.
 
     Args:
         encoders: Encoders, folders, hub ids, or None for the embedded default.
-        tasks: Tasks, files or preset names; none for the study's own.
-        seeds: the number of random seeds.
-        rows: training rows at most.
-        quick: a first look: few trials, 300 rows, minutes.
+        tasks: Tasks, files or preset names; the study's default tasks if empty.
+        seeds: number of seeds.
+        rows: most training rows.
+        quick: run a small version in minutes: few trials, 300 rows.
         options: options of the study.
         recipe: fields of the recipe that differ from the paper's.
         protocol: 'held-out' selects on validation and reads the test rows once; 'paper' selects on the test rows.
         margin: the largest loss in the metric, in points, that the tables count as small.
-        columns: for files, 'text', 'text_pair', 'label' and 'kind' as `load_task` takes them; guessed unless given.
-        data_dir: the folder with official files, for presets.
+        columns: for files, 'text', 'text_pair', 'label' and 'kind' as in `load_task`; guessed by default.
+        data_dir: folder with the official files of presets.
 
     Example:
         >>> options = frostline.StudyOptions(tasks=["reviews.csv"], seeds=3, recipe={"epochs": 2})
@@ -95,14 +95,14 @@ class StudyOptions:
         return {**(study.quick_recipe if self.quick else {}), **self.recipe}
 
     def given(self, study: Study) -> frozenset[str]:
-        """Return what is set, as against the paper's defaults: 'seeds' and fields of the recipe."""
+        """Return what differs from the paper's defaults: 'seeds' and fields of the recipe."""
         has_seeds = self.quick or self.seeds is not None
         return frozenset([*self.asked_recipe(study), *(["seeds"] if has_seeds else [])])
 
     def base_recipe(self, study: Study) -> Recipe:
-        """Return the recipe of every trial, as far as the study does not vary it."""
+        """Return the recipe of every trial, before the study varies it."""
         asked = self.asked_recipe(study)
-        by_steps = {"steps": None} if "epochs" in asked and "steps" not in asked else {}  # what is asked for goes first
+        by_steps = {"steps": None} if "epochs" in asked and "steps" not in asked else {}  # the user's wish goes first
         return Recipe(**{"threads": 1, **study.recipe, **by_steps, **asked})
 
 
@@ -119,18 +119,19 @@ def study(
     dry_run: bool = False,
     progress: Progress = silent,
 ) -> Studied:
-    """Run one of the papers' experiments; trials that are recorded in the folder do not run again.
+    """Repeat an experiment of the papers; trials that are recorded in the folder are not run again.
 
     Args:
-        name: the study, one of `frostline.studies.STUDIES`.
-        options: encoders, tasks, seeds and so on; what is not given is as in the paper.
-        output: folder for trials and tables; 'frostline-study-NAME' if not given.
+        name: name of the study, one of `frostline.studies.STUDIES`.
+        options: encoders, tasks and settings; the paper's by default.
+        output: folder for trials and tables; 'frostline-study-NAME' by default.
         compute: where trials run; None for this process.
-        executor: makes what runs the trials, instead of what `compute` describes.
+        executor: function that makes the executor of trials, instead of the one that `compute` describes.
         retry_failed: run failed trials again.
-        cache: keep frozen states on disk.
-        estimate: time a few steps first, to tell how long it will take.
-        dry_run: only count the trials and estimate their time; there are no tables then.
+        cache: cache the output of frozen layers on disk.
+        estimate: estimate the duration first, by timing a few steps.
+        dry_run: only count the trials and estimate their duration, without tables.
+        progress: progress callback.
 
     Example:
         >>> options = frostline.StudyOptions(tasks=["reviews.csv"], quick=True, seeds=1, options={"step": 6})
@@ -141,9 +142,22 @@ def study(
     settings = chosen.options({**(chosen.quick if asked.quick else {}), **asked.options})
     folder = check_folder(Path(output or f"frostline-study-{name}"))
     recipe, tasks = asked.base_recipe(chosen), asked.load_tasks(chosen)
-    encoders = _load_encoders(asked, compute)
-    materials = _materials(asked, chosen, encoders, tasks, folder=folder, cache=cache, device=compute.device)
-    context = Context(materials=materials, encoders={one.revision: one for one in encoders}, progress=progress)
+    encoders = tuple(to_encoder(encoder, device=compute.device) for encoder in asked.encoders)
+    for identities in ([encoder.revision for encoder in encoders], [encoder.name for encoder in encoders]):
+        _refuse_twins(identities, "encoder")  # tables tell them apart by their names
+    materials = Materials(
+        encoders={
+            encoder.revision: source_of(given, encoder) for given, encoder in zip(asked.encoders, encoders, strict=True)
+        },
+        tasks={task.fingerprint: task for task in tasks},
+        kinds=chosen.kinds,
+        folder=folder,
+        cache=cache,
+        device=compute.device,
+    )
+    context = Context(
+        materials=materials, encoders={encoder.revision: encoder for encoder in encoders}, progress=progress
+    )
     runs = (executor or partial(make_executor, compute))(materials, context)
     study_run = StudyRun(
         study=chosen,
@@ -166,33 +180,6 @@ def study(
         specification = study_run.specification()
         write_specification(folder, specification, defaults=chosen.defaults, varies=chosen.varies, only_looks=dry_run)
         return study_run.run(runs, retry_failed=retry_failed)
-
-
-def _materials(
-    asked: StudyOptions,
-    study: Study,
-    encoders: Sequence[Encoder],
-    tasks: Sequence[Task],
-    *,
-    folder: Path,
-    cache: bool,
-    device: str,
-) -> Materials:
-    return Materials(
-        encoders={one.revision: source_of(given, one) for given, one in zip(asked.encoders, encoders, strict=True)},
-        tasks={task.fingerprint: task for task in tasks},
-        kinds=study.kinds,
-        folder=folder,
-        cache=cache,
-        device=device,
-    )
-
-
-def _load_encoders(asked: StudyOptions, compute: Compute) -> tuple[Encoder, ...]:
-    encoders = tuple(to_encoder(one, device=compute.device) for one in asked.encoders)
-    for names in ([encoder.revision for encoder in encoders], [encoder.name for encoder in encoders]):
-        _refuse_twins(names, "encoder")  # tables tell them apart by their names
-    return encoders
 
 
 def _few_rows(task: Task) -> Task:

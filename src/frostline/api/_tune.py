@@ -41,23 +41,24 @@ def tune(
     checkpoint_every: int | None = None,
     progress: Progress = silent,
 ) -> Tuned:
-    """Tune an encoder on a task by a plan, and save a stock Hugging Face model where a folder is given.
+    """Tune an encoder on a task by a plan, and save the model if `output` is set.
 
     Args:
         encoder: an Encoder, a folder, a hub id, or None for the embedded default.
         task: a Task, a file, preset name, hub id, DataFrame or Dataset, or None for the embedded default.
         plan: a Plan, or in words: 'full', '9,12,12', 'layers=2+5+9,head=12', 'freeze=8', a strategy, a JSON file.
         method: how the layers train, as in 'lora:rank=8'; None for the plan's own method.
-        scores: layer scores or the folder of a measurement, for strategies that need some; else measured here.
-        recipe: a Recipe, some of its fields, or a JSON file such as a run's recipe.json; else what suits the plan.
-        rates: learning rates to try, of which the best on validation is kept; 'paper' tries those of Xie et al. (2022).
+        scores: layer scores or the folder of a measurement, for strategies that need them; measured by default.
+        recipe: a Recipe, some of its fields, or a JSON file such as a run's recipe.json; by default it suits the plan.
+        rates: learning rates to try; the best on validation is kept. 'paper' tries those of Xie et al. (2022).
         output: folder for the model, its card, metrics and predictions.
         overwrite: replace an earlier result in that folder.
         resume: continue the interrupted run in that folder.
-        cache: keep frozen states on disk.
-        test: judge the result on the test rows, too.
+        cache: cache the output of frozen layers on disk.
+        test: also evaluate the model on the test rows.
         new_layers: layers that were re-initialised, for `recipe.new_layer_rate`.
-        checkpoint_every: steps between checkpoints; else one after each evaluation and every five minutes.
+        checkpoint_every: steps between checkpoints; by default after each evaluation and every five minutes.
+        progress: progress callback.
 
     Example:
         >>> frostline.tune(task="reviews.csv", plan="6,6,6", output="tuned").plan.layers
@@ -81,8 +82,12 @@ def tune(
             checkpoint_every=checkpoint_every,
             progress=progress,
         )
-        tuned = execute(shared, chosen, how, rates=_to_rates(rates, chosen, encoder), settings=settings)
-    return tuned if folder is None else _saved(tuned, folder)
+        tried = paper_rates(chosen, encoder.depth) if rates == "paper" else rates
+        tuned = execute(shared, chosen, how, rates=tried, settings=settings)
+    if folder is not None:
+        save(tuned, folder)
+        shutil.rmtree(folder / output_folder.CHECKPOINTS, ignore_errors=True)
+    return tuned
 
 
 def check_arguments(
@@ -94,7 +99,7 @@ def check_arguments(
     overwrite: bool,
     resume: bool,
 ) -> None:
-    """Refuse arguments of `tune` that no encoder and task can be used with, before these are loaded."""
+    """Refuse arguments of `tune` that are wrong for any encoder and task, before these are loaded."""
     if output is not None:
         output_folder.check_output(output, overwrite=overwrite, resume=resume)
     elif resume or overwrite:
@@ -107,7 +112,7 @@ def check_arguments(
 def _to_plan(
     given: Plan | str, encoder: Encoder, task: Task, scores: LayerScores | None, *, seed: int, progress: Progress
 ) -> Plan:
-    """Return the plan; a strategy's scores are measured where they are not given."""
+    """Return the plan; the scores of a strategy are measured unless they are passed."""
 
     def measure(names: tuple[str, ...]) -> LayerScores:
         options = MeasureOptions(scores=names, similarity=False, uncertainty=False, seed=seed)
@@ -116,13 +121,3 @@ def _to_plan(
     if isinstance(given, Plan):
         return given
     return read_plan(given, encoder, task, scores=scores, seed=seed, measure=measure)
-
-
-def _to_rates(rates: Sequence[float] | Literal["paper"], plan: Plan, encoder: Encoder) -> Sequence[float]:
-    return paper_rates(plan, encoder.depth) if rates == "paper" else rates
-
-
-def _saved(tuned: Tuned, folder: Path) -> Tuned:
-    save(tuned, folder)
-    shutil.rmtree(folder / output_folder.CHECKPOINTS, ignore_errors=True)
-    return tuned

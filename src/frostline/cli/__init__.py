@@ -1,6 +1,6 @@
 """The command line: one file per command, no logic.
 
-Results go to standard output, everything else to standard error. A mistake is one line and exit code 2; what has a
+Results go to standard output, everything else to standard error. A user's mistake is one line and exit code 2; a
 traceback is a bug.
 """
 
@@ -40,9 +40,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="Which layers of a pretrained text encoder to tune, freeze and drop, and where to put the head.",
-    epilog="Start with `frostline run`: it needs no arguments. Then try it on your own file: "
-    "`frostline run reviews.csv`.",
+    help="Find out which layers of a pretrained text encoder to tune, freeze and drop, and tune them.",
+    epilog="Start with `frostline run`, which needs no arguments; then use your own file: `frostline run reviews.csv`.",
 )
 for module in (run, measure, plan, tune, predict, evaluate, study, results, report, cache, encoders, tasks, doctor):
     app.command(name=module.__name__.rpartition(".")[2])(expand_groups(with_log(module.command)))
@@ -60,7 +59,7 @@ def _show_version(wanted: bool) -> None:
 def _shared(
     version: Annotated[
         bool | None,
-        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and stop."),
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit."),
     ] = None,
 ) -> None:
     pass
@@ -70,7 +69,7 @@ def _shared(
 _ClickException: type[Exception] = typer.BadParameter.__bases__[0].__bases__[0]
 
 
-# What the system refuses, and no fault of ours: permissions, a full disk, a disk that may not be written.
+# Errors of the system, not of Frostline: permissions, a full disk, a read-only disk.
 _OUTSIDE = (errno.EACCES, errno.EPERM, errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 
@@ -83,7 +82,7 @@ def main() -> None:
 
 
 def invoke(arguments: list[str]) -> int:
-    """The exit code of one command line, after running it."""
+    """Run one command line; return its exit code."""
     try:
         code = app(arguments or ["--help"], standalone_mode=False, prog_name="frostline")
         sys.stdout.flush()
@@ -103,15 +102,15 @@ def invoke(arguments: list[str]) -> int:
     except OSError as error:
         if error.errno not in _OUTSIDE:
             raise
-        remedy = "make room" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "change that"
-        return _fail(f"{error.filename or 'output'}: {error.strerror}; {remedy}, or give another place", 2)
+        remedy = "free some space" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "change the permissions"
+        return _fail(f"{error.filename or 'output'}: {error.strerror}; {remedy}, or choose another folder", 2)
     if code == Interrupted.exit_code:
         return _fail("interrupted", Interrupted.exit_code)
     return code if isinstance(code, int) else 0
 
 
 def _usage_message(error: Any) -> str:
-    """click's message in one line, with the value as it was given and where to read on."""
+    """Return click's message in one line, with the wrong value and where to read on."""
     message = error.format_message().rstrip(".").replace("Value error, ", "")
     errors = getattr(error.__cause__, "errors", None)  # typer checks values with pydantic
     value = repr(errors()[0]["input"]) if callable(errors) else ""

@@ -1,4 +1,4 @@
-"""`frostline cache`: the frozen states that are kept on disk."""
+"""`frostline cache`: the outputs of frozen layers that are kept on disk."""
 
 from __future__ import annotations
 
@@ -11,32 +11,30 @@ from frostline.cli._shared import options, screen
 
 
 def command(
-    clear: Annotated[bool, typer.Option("--clear", help="Remove all of them.")] = False,
+    clear: Annotated[bool, typer.Option("--clear", help="Delete all cached outputs.")] = False,
     as_json: options.Json = False,
 ) -> None:
-    """List the frozen states that are kept on disk, or remove them; they are built again when they are needed."""
+    """List the cached outputs of frozen layers, or delete them; they are computed again when needed."""
     with screen.starting():
         from frostline.states.cache import cache_folder, cache_limit, clear_entries, list_entries
-    limit = cache_limit()
+    folder = str(cache_folder())
     if clear:
         freed = clear_entries()
         if as_json:
-            screen.print_json({"folder": str(cache_folder()), "freed": freed})
+            screen.print_json({"folder": folder, "freed": freed})
         else:
-            screen.out().print(f"{screen.size_in_words(freed)} freed in {cache_folder()}", markup=False, soft_wrap=True)
+            screen.say(f"{screen.size_in_words(freed)} freed in {folder}", wrap=False)
         return
-    entries = list_entries()
+    entries, limit = list_entries(), cache_limit()
     total = sum(entry.size for entry in entries)
     if as_json:
         rows = [
             {**entry.about, "folder": str(entry.folder), "size": entry.size, "last_used": entry.last_used}
             for entry in entries
         ]
-        screen.print_json({"folder": str(cache_folder()), "size": total, "limit": limit, "entries": rows})
+        screen.print_json({"folder": folder, "size": total, "limit": limit, "entries": rows})
         return
-    console = screen.out()
     if entries:
-        columns = ["encoder", "layer", "texts", "kept as", "size", "last used"]
         lines = [
             [
                 str(entry.about.get("encoder")),
@@ -48,11 +46,8 @@ def command(
             ]
             for entry in entries
         ]
-        console.print(screen.table(columns, lines, right=["layer", "texts", "size"]))
-        console.print()
-    console.print(
-        f"{screen.size_in_words(total)} of {screen.size_in_words(limit)} in {cache_folder()}; "
-        "FROSTLINE_CACHE and FROSTLINE_CACHE_LIMIT (in GB) change that",
-        markup=False,
-        soft_wrap=True,
-    )
+        columns = ["encoder", "layer", "texts", "format", "size", "last used"]
+        screen.out().print(screen.table(columns, lines, right=["layer", "texts", "size"]))
+        screen.say("")
+    used = f"{screen.size_in_words(total)} of {screen.size_in_words(limit)} used in {folder}"
+    screen.say(f"{used}; set FROSTLINE_CACHE and FROSTLINE_CACHE_LIMIT (in GB) to change this", wrap=False)

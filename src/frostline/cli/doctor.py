@@ -1,4 +1,4 @@
-"""`frostline doctor`: what this installation has: a first look when something fails, and for bug reports."""
+"""`frostline doctor`: the state of this installation, for troubleshooting and bug reports."""
 
 from __future__ import annotations
 
@@ -22,30 +22,29 @@ _LITTLE = 5_000_000_000  # bytes of free disk below which the states of a larger
 
 
 def command(as_json: options.Json = False) -> None:
-    """Show versions, devices, the cache and the demo's files on this machine; nothing is fetched.
+    """Print versions, devices and the state of the cache, for bug reports.
 
-    Attach it to a bug report. Whether the hub can be reached is not tried.
+    Nothing is downloaded, and the connection to the hub is not tested.
     """
     with screen.starting():
-        found = {"versions": _versions(), "devices": _devices(), "cache": _cache(), "demo": _demo()}
-    problems = _problems(found)
+        facts = {"versions": _versions(), "devices": _devices(), "cache": _cache(), "demo": _demo()}
+    problems = _problems(facts)
     if as_json:
-        screen.print_json({**found, "problems": problems})
+        screen.print_json({**facts, "problems": problems})
     else:
-        _show(found)
+        _show(facts)
     for problem in problems:
         logger.warning("%s", problem)
 
 
 def _versions() -> dict[str, str | None]:
-    return {"python": platform.python_version(), **{name: _version(name) for name in _PACKAGES}}
-
-
-def _version(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
+    versions: dict[str, str | None] = {"python": platform.python_version()}
+    for name in _PACKAGES:
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            versions[name] = None
+    return versions
 
 
 def _devices() -> dict[str, Any]:
@@ -85,27 +84,31 @@ def _is_writable(folder: Path) -> bool:
 def _demo() -> dict[str, Any]:
     from frostline.files import demo_assets
 
-    packages = {"encoder": demo_assets.ENCODER, "data": demo_assets.RATINGS}
-    there = {name: demo_assets.is_at_hand(package) for name, package in packages.items()}
-    return {"folder": str(demo_assets.cache_folder()), **there}
+    return {
+        "folder": str(demo_assets.cache_folder()),
+        "encoder": demo_assets.is_at_hand(demo_assets.ENCODER),
+        "data": demo_assets.is_at_hand(demo_assets.RATINGS),
+    }
 
 
-def _problems(found: Mapping[str, Any]) -> list[str]:
-    """Return what is going to fail, each with what to do."""
-    missing = [name for name, version in found["versions"].items() if version is None and name not in _OPTIONAL]
-    problems = [f"{name} is not installed; install Frostline again" for name in missing]
-    cache = found["cache"]
+def _problems(facts: Mapping[str, Any]) -> list[str]:
+    """Return the problems, each with what to do."""
+    missing = [name for name, version in facts["versions"].items() if version is None and name not in _OPTIONAL]
+    problems = [f"{name} is not installed; reinstall Frostline" for name in missing]
+    cache = facts["cache"]
     if not cache["is_writable"]:
         problems.append(f"{cache['folder']}: cannot be written; set FROSTLINE_CACHE to another folder")
     elif cache["free"] < _LITTLE:
         free = screen.size_in_words(cache["free"])
-        problems.append(f"{cache['folder']}: {free} of disk are free; make room, or set FROSTLINE_CACHE")
+        problems.append(f"{cache['folder']}: only {free} of disk space are free; free some, or set FROSTLINE_CACHE")
     return problems
 
 
-def _show(found: Mapping[str, Any]) -> None:
-    versions, devices, cache, demo = found["versions"], found["devices"], found["cache"], found["demo"]
-    rows = [[name, version or f"not installed ({_OPTIONAL.get(name, 'needed')})"] for name, version in versions.items()]
+def _show(facts: Mapping[str, Any]) -> None:
+    versions, devices, cache, demo = facts["versions"], facts["devices"], facts["cache"], facts["demo"]
+    rows = [
+        [name, version or f"not installed ({_OPTIONAL.get(name, 'required')})"] for name, version in versions.items()
+    ]
     cpu = devices["cpu"]
     rows += [
         ["system", devices["platform"]],
@@ -114,12 +117,12 @@ def _show(found: Mapping[str, Any]) -> None:
         ["mps", "yes" if devices["mps"] else "none"],
         ["cache", cache["folder"]],
         ["", f"{screen.size_in_words(cache['size'])} of at most {screen.size_in_words(cache['limit'])}"],
-        ["", f"{screen.size_in_words(cache['free'])} of disk free"],
+        ["", f"{screen.size_in_words(cache['free'])} of disk space free"],
         ["demo encoder", _demo_in_words(demo, "encoder")],
         ["demo data", _demo_in_words(demo, "data")],
     ]
-    screen.out().print(screen.table(["what", "here"], rows))
+    screen.out().print(screen.table(["item", "value"], rows))
 
 
 def _demo_in_words(demo: Mapping[str, Any], part: str) -> str:
-    return f"in {demo['folder']}" if demo[part] else "fetched when it is first needed"
+    return f"in {demo['folder']}" if demo[part] else "downloaded on first use"

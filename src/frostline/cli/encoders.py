@@ -1,4 +1,4 @@
-"""`frostline encoders`: the architectures that are supported."""
+"""`frostline encoders`: the supported architectures."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from frostline.cli._shared import options, screen
 
 
 def command(as_json: options.Json = False) -> None:
-    """List the encoder families that are supported, with examples of each."""
+    """List the supported encoder families, with examples."""
     with screen.starting():
         from frostline.encoders.families import FAMILIES
     rows = [
@@ -20,15 +20,12 @@ def command(as_json: options.Json = False) -> None:
         }
         for name, family in FAMILIES.items()
     ]
-    if as_json:
-        screen.print_json({"encoders": rows})
-        return
-    console = screen.out()
-    lines = [[str(row["family"]), str(row["model_type"]), str(row["examples"])] for row in rows]
-    console.print(screen.table(["family", "model_type", "for example"], lines))
-    console.print()
-    for row in rows:
-        if row["note"]:
-            console.print(f"{row['family']}: {row['note']}", markup=False)
-    console.print("\nAny folder or hub id of these families works: frostline measure DATA --model FOLDER_OR_ID")
-    console.print("Without --model, the embedded all-MiniLM-L6-v2 is used; it needs no hub.")
+    headings = {"family": "family", "model_type": "model_type", "examples": "for example"}
+    screen.list_records("encoders", rows, headings, as_json=as_json)
+    if not as_json:
+        screen.say(
+            "",
+            *(f"{row['family']}: {row['note']}" for row in rows if row["note"]),
+            "\nAny folder or hub id of these families works: frostline measure DATA --model FOLDER_OR_ID",
+            "Without --model, the embedded all-MiniLM-L6-v2 is used; it needs no download from the hub.",
+        )

@@ -3,33 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 from frostline.cli._shared import groups, options, screen
-
-if TYPE_CHECKING:
-    from frostline.records import LayerScore, LayerScores
-
-
-class PoolingChoice(StrEnum):
-    """How a text's tokens become one vector."""
-
-    mean = "mean"
-    first = "first"
-    all = "all"
-    released = "released"
-
-
-class RowsChoice(StrEnum):
-    """Which split is measured."""
-
-    train = "train"
-    validation = "validation"
-    test = "test"
+from frostline.records import LayerScore, LayerScores
+from frostline.records.layer_ranges import name_layers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,26 +18,29 @@ class MeasureFlags:
     """What is measured, and on which rows."""
 
     scores: Annotated[
-        str, typer.Option(help="Layer scores, as in variability,cca; or default; or all. See `--list-scores`.")
+        str, typer.Option(help="Layer scores, as in variability,cca; or 'default', or 'all'. See `--list-scores`.")
     ] = "default"
     pooling: Annotated[
-        PoolingChoice,
+        Literal["mean", "first", "all", "released"],
         typer.Option(
-            help="One vector per text: the mean of all tokens but the first, the first one, all of them, or those with "
-            "ids above 2 as in paper 1's released script."
+            help="One vector per text: the mean of all tokens but the first, the first token, the mean of all tokens, "
+            "or of tokens with ids above 2 as in the script of Xie et al. (2022)."
         ),
-    ] = PoolingChoice.mean
-    examples: Annotated[int, typer.Option(min=2, help="Rows to use at most, drawn in proportion.")] = 5000
+    ] = "mean"
+    examples: Annotated[int, typer.Option(min=2, help="Most rows to use; a stratified sample if there are more.")] = (
+        5000
+    )
     rows: Annotated[
-        RowsChoice, typer.Option(help="Which rows; a model that was tuned on the training rows needs others.")
-    ] = RowsChoice.train
-    intervals: Annotated[bool, typer.Option(help="Find 95% intervals.")] = True
+        Literal["train", "validation", "test"],
+        typer.Option(help="Split to measure on; not train if the model was tuned on it."),
+    ] = "train"
+    intervals: Annotated[bool, typer.Option(help="Compute 95% confidence intervals.")] = True
     stream: Annotated[
-        bool, typer.Option("--stream", help="Keep sums and no states: for any number of rows, without intervals.")
+        bool, typer.Option("--stream", help="Use constant memory, for any number of rows; without intervals.")
     ] = False
     nulls: Annotated[
         str | None,
-        typer.Option(help="What chance gives, for comparison: shuffled, random or both, as in shuffled,random."),
+        typer.Option(help="Chance levels to compare with: shuffled (labels), random (weights), or shuffled,random."),
     ] = None
     max_length: options.MaxLength = None
     seed: options.Seed = 0
@@ -70,9 +54,9 @@ class MeasureFlags:
             LAYER_SCORES[name]
         return {
             "scores": names,
-            "pooling": self.pooling.value,
+            "pooling": self.pooling,
             "examples": self.examples,
-            "rows": self.rows.value,
+            "rows": self.rows,
             "max_length": self.max_length,
             "uncertainty": self.intervals,
             "stream": self.stream,
@@ -89,22 +73,23 @@ def command(
     *,
     data: groups.DataOptions,
     encoder: groups.EncoderOptions,
-    list_scores: Annotated[bool, typer.Option("--list-scores", help="Explain the layer scores and stop.")] = False,
+    list_scores: Annotated[bool, typer.Option("--list-scores", help="List the layer scores and exit.")] = False,
     how: MeasureFlags,
     machine: groups.MachineOptions,
     save: Annotated[
         Path | None,
-        typer.Option("--save", help="Folder to write scores.json and frostline.json to.", show_default=False),
+        typer.Option("--save", help="Output folder for the scores.", show_default=False),
     ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Score every layer of an encoder for a task, before any training.
 
-    Prints, per layer, how far it is already specialised in the task by several scores, and marks the best layer of each
-    and those that cannot be told apart from it. With no arguments it measures a small encoder on movie-review snippets.
+    Prints several scores of how specialised each layer already is in the task. The best layer by each score is marked,
+    and so are the layers that cannot be told apart from it. Without arguments, a small embedded encoder is measured
+    on movie-review snippets.
     """
     if list_scores:
-        _list_scores(as_json)
+        _list_scores(as_json=as_json)
         return
     with screen.starting():
         from frostline.api._measure import measure
@@ -117,22 +102,22 @@ def command(
     task = data.load_task(seed=how.seed)
     loaded = encoder.load(device)
     with screen.stages() as progress:
-        found = measure(loaded, task, progress=progress, **arguments)
+        scores = measure(loaded, task, progress=progress, **arguments)
     if save is not None:
         info = folder_info("measurement", seed=how.seed)
-        output_folder.write(save, info, {"scores.json": found.to_json()})
+        output_folder.write(save, info, {"scores.json": scores.to_json()})
     if as_json:
-        screen.print_json(found.to_json())
+        screen.print_json(scores.to_json())
     else:
-        _show(found)
+        _show(scores)
 
 
-def _list_scores(as_json: bool) -> None:
+def _list_scores(*, as_json: bool) -> None:
     with screen.starting():
         from frostline.scoring.scores import LAYER_SCORES
         from frostline.scoring.selection import DEFAULT_SCORES
 
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "name": name,
             "default": name in DEFAULT_SCORES,
@@ -143,12 +128,9 @@ def _list_scores(as_json: bool) -> None:
         }
         for name, score in LAYER_SCORES.items()
     ]
-    if as_json:
-        screen.print_json({"scores": rows})
-        return
-    lines = [[("* " if row["default"] else "  ") + str(row["name"]), str(row["summary"])] for row in rows]
-    screen.out().print(screen.table(["  score", "what it says"], lines))
-    screen.out().print("\n* computed by default")
+    screen.list_records("scores", rows, {"name": "score", "summary": "meaning"}, as_json=as_json)
+    if not as_json:
+        screen.say(f"\nComputed by default: {', '.join(row['name'] for row in rows if row['default'])}.")
 
 
 _POOLED = {
@@ -159,36 +141,30 @@ _POOLED = {
 }
 
 
-def _show(found: LayerScores) -> None:
+def _show(scores: LayerScores) -> None:
     from frostline.scoring.tables import scores_table
 
-    console, task, table = screen.out(), found.task, scores_table(found)
-    console.print(table.title, style="bold", markup=False)
-    asked = {
+    task, table = scores.task, scores_table(scores)
+    screen.say(table.title, style="bold")
+    about = {
         "classification": f", classes {', '.join(task.labels)}",
         "multiple choice": " (a question with one of its choices, right or wrong)",
         "regression": "",
     }[task.kind]
-    console.print(f"{found.examples:,} {found.rows} texts{asked}; {_POOLED[found.pooling]}\n", markup=False)
-    # Marks stand in a column of their own, so that numbers are right below each other.
+    screen.say(f"{scores.examples:,} {scores.rows} texts{about}; {_POOLED[scores.pooling]}\n")
+    # Marks have a column of their own, so that numbers are right below each other.
     lines = [[cell if cell[-1] in "◀~" else f"{cell}  " for cell in map(str, row)] for row in table.rows]
-    console.print(screen.table(table.columns, lines, right=table.columns))
-    for note in table.notes:
-        console.print(f"\n{note}\n", markup=False)
-    for score in found.scores.values():
-        console.print(_finding(score))
-    for one in found.agreement:
-        console.print(
-            f"{one.score} and {one.probe} over {one.layers} layers: "
-            f"Pearson {one.pearson:+.2f}, Spearman {one.spearman:+.2f}"
+    screen.out().print(screen.table(table.columns, lines, right=table.columns))
+    screen.say(*(f"\n{note}\n" for note in table.notes), *map(_describe, scores.scores.values()))
+    for pair in scores.agreement:
+        screen.say(
+            f"{pair.score} and {pair.probe} over {pair.layers} layers: "
+            f"Pearson {pair.pearson:+.2f}, Spearman {pair.spearman:+.2f}"
         )
-    for note in found.notes:
-        console.print(f"note: {note}", style="dim", markup=False)
+    screen.say_notes(scores.notes)
 
 
-def _finding(score: LayerScore) -> str:
-    from frostline.records.layer_ranges import name_layers
-
+def _describe(score: LayerScore) -> str:
     if score.best is None:
         return f"{score.name}: undefined at every layer."
     others = [layer for layer in score.tied if layer != score.best]

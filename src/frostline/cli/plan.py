@@ -1,13 +1,9 @@
-"""`frostline plan`: the plans that are worth trying, with their reasons and costs, before any is tried."""
+"""`frostline plan`: the plans that a run would race, with their reasons and costs."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from frostline.cli._shared import budgets, groups, options, screen
-
-if TYPE_CHECKING:
-    from frostline.records.plans import Plans
+from frostline.records import Recipe
 
 
 def command(
@@ -22,20 +18,19 @@ def command(
     machine: groups.MachineOptions,
     as_json: options.Json = False,
 ) -> None:
-    """Propose plans for a task, with what each costs on this machine, cheapest first.
+    """List the plans that a run would race, cheapest first, with their costs on this machine.
 
-    Layers are measured and a few steps are timed; nothing is tuned.
+    Layers are measured and a few training steps are timed; nothing is tuned.
     """
     budget = limits.budget()
     with screen.starting():
         from frostline.api._plan import plan
-        from frostline.records import Recipe
     recipe = Recipe(epochs=epochs, batch=batch, max_length=max_length, threads=machine.threads, seed=seed)
     device = machine.use()
     task = data.load_task_or_sample(seed=seed)
     loaded = encoder.load(device)
     with screen.stages() as progress:
-        found = plan(
+        plans = plan(
             loaded,
             task,
             budget=budget,
@@ -44,20 +39,13 @@ def command(
             progress=progress,
         )
     if as_json:
-        screen.print_json(found.to_json())
-    else:
-        _show(found, epochs=epochs)
-
-
-def _show(found: Plans, *, epochs: int) -> None:
-    console = screen.out()
-    table = found.table
-    console.print(f"{table.title}, {epochs} epochs\n", style="bold", markup=False)
-    console.print(screen.rich_table(table, left=("plan", "from")))
-    console.print(
-        "\n(bottom, top, head): those layers train and the head reads there; what lies above is dropped. Latency is "
-        "relative to the whole encoder; seconds are for tuning on this machine, with the range that is likely.",
-        markup=False,
+        screen.print_json(plans.to_json())
+        return
+    screen.say(f"{plans.table.title}, {epochs} epochs\n", style="bold")
+    screen.out().print(screen.rich_table(plans.table, left=("plan", "from")))
+    screen.say(
+        "\n(bottom, top, head): layers bottom to top are trained, the head reads the output of layer head, and layers "
+        "above it are dropped. Latency is relative to the whole encoder; seconds are the expected time and range of "
+        "tuning on this machine."
     )
-    for note in found.notes:
-        console.print(f"note: {note}", style="dim", markup=False)
+    screen.say_notes(plans.notes)

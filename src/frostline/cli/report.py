@@ -1,4 +1,4 @@
-"""`frostline report`: one page of any folder, figures for papers, or a page that follows a study while it runs."""
+"""`frostline report`: an HTML page of any result, figures for papers, or a live page of a running study."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from frostline.progress import Progress, Step
 
 @dataclass(frozen=True, kw_only=True)
 class FigureFlags:
-    """Whether and how charts become files of their own."""
+    """Whether and how to write charts as files."""
 
     figures: Annotated[
-        Path | None, typer.Option("--figures", metavar="DIR", help="Write the charts as files, too.")
+        Path | None, typer.Option("--figures", metavar="DIR", help="Also write the charts as files to this folder.")
     ] = None
     form: Annotated[
-        str | None, typer.Option("--format", metavar="png|svg|pdf", help="Of these files.", show_default="png")
+        str | None, typer.Option("--format", metavar="png|svg|pdf", help="Format of chart files.", show_default="png")
     ] = None
     theme: Annotated[
-        str | None, typer.Option("--theme", metavar="light|dark", help="Of these files.", show_default="light")
+        str | None, typer.Option("--theme", metavar="light|dark", help="Colours of chart files.", show_default="light")
     ] = None
-    titles: Annotated[bool, typer.Option("--titles/--no-titles", help="Write the titles into these files.")] = True
+    titles: Annotated[bool, typer.Option("--titles/--no-titles", help="Draw titles in chart files.")] = True
 
     def __post_init__(self) -> None:
         given = {"--format": self.form is not None, "--theme": self.theme is not None, "--no-titles": not self.titles}
         for flag, is_given in given.items():
             if is_given and self.figures is None:
-                raise OptionError(f"{flag}: is about figures as files; say --figures DIR too")
+                raise OptionError(f"{flag}: applies to chart files; add --figures DIR")
 
     def write(self, folder: Path, progress: Progress) -> list[Path]:
-        """Write the charts of a folder, if they are wanted; return the files."""
+        """Write the charts of a result, if asked for; return the files."""
         from frostline.report.pages import page_of
         from frostline.report.printed import print_figures
         from frostline.report.result_folder import open_folder
@@ -52,29 +52,29 @@ class FigureFlags:
 
 def command(
     *,
-    folder: Annotated[Path, typer.Argument(help="A folder that run, measure, tune or study has written.")],
+    folder: Annotated[Path, typer.Argument(help="Folder written by run, measure, tune or study.")],
     output: Annotated[
-        Path | None, typer.Option("--output", help="The page.", show_default="FOLDER/report.html")
+        Path | None, typer.Option("--output", help="HTML file to write.", show_default="FOLDER/report.html")
     ] = None,
     charts: FigureFlags,
     show: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
     watch: Annotated[
-        bool, typer.Option("--watch", help="Serve the page on this machine and follow a study that is running.")
+        bool, typer.Option("--watch", help="Serve a live page of a running study on this machine.")
     ] = False,
     port: Annotated[
-        int | None, typer.Option(help="With --watch.", min=0, max=65535, show_default="any that is free")
+        int | None, typer.Option(help="Port, with --watch.", min=0, max=65535, show_default="any free port")
     ] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Turn a folder into one page that opens offline: the answer, the charts, and the tables behind them."""
+    """Write a result as one HTML page that opens offline, with charts and tables."""
     if port is not None and not watch:
-        raise OptionError("--port: is about the live view; say --watch too")
+        raise OptionError("--port: applies to the live page; add --watch")
     with screen.starting():
         from frostline.report.pages import write_report
         from frostline.report.printed import check_printing
     if watch:
         if charts.figures is not None or output is not None or as_json:
-            raise OptionError("--watch: serves the page and writes nothing; leave --output, --figures and --json away")
+            raise OptionError("--watch: serves the page and writes nothing; remove --output, --figures and --json")
         _follow(folder, port or 0, show=show)
         return
     check_printing(charts.figures, form=charts.form or "png", scheme=charts.theme or "light")
@@ -83,12 +83,10 @@ def command(
         path = write_report(folder, output)
         printed = charts.write(folder, progress)
     if as_json:
-        screen.print_json({"report": str(path), "figures": [str(one) for one in printed]})
+        screen.print_json({"report": str(path), "figures": [str(file) for file in printed]})
     else:
-        console = screen.out()
-        console.print(f"report:   {path}", markup=False)
-        if printed:
-            console.print(f"figures:  {len(printed)} in {charts.figures}", markup=False)
+        figures = [f"figures:  {len(printed)} in {charts.figures}"] if printed else []
+        screen.say(f"report:   {path}", *figures)
     if show:
         import webbrowser
 
@@ -103,9 +101,9 @@ def _follow(folder: Path, port: int, *, show: bool) -> None:
 
     try:
         with serving(folder, port=port) as address:
-            screen.say(f"{address} follows {folder}; Ctrl-C ends it")
+            screen.say(f"{address} shows {folder} live; Ctrl-C stops it")
             if show:
                 webbrowser.open(address)
             threading.Event().wait()
     except KeyboardInterrupt:
-        screen.say("ended")
+        screen.say("stopped")

@@ -1,4 +1,4 @@
-"""`frostline run`: measures, proposes, races, tunes, tests, saves; and says why."""
+"""`frostline run`: choose the layers to tune, tune them, and save the model with the reasons."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from frostline.cli._shared import budgets, groups, options, recipes, screen
-from frostline.errors import Interrupted
+from frostline.records import Recipe
 
 if TYPE_CHECKING:
     from frostline.search.run_result import Run
@@ -19,7 +19,7 @@ def command(
     data: groups.DataOptions,
     encoder: groups.EncoderOptions,
     output: Annotated[
-        Path, typer.Option("--output", help="Folder for the model, the report and all that was found.")
+        Path, typer.Option("--output", help="Output folder for the model, the report and all results.")
     ] = Path("frostline-run"),
     overwrite: options.Overwrite = False,
     limits: budgets.RunBudgetOptions,
@@ -31,15 +31,13 @@ def command(
 ) -> None:
     """Choose which layers to tune, tune them, and save a model that transformers loads without Frostline.
 
-    Every layer is measured, plans are proposed with their costs and raced against each other and against full
-    fine-tuning, and the cheapest one that is as good as the best is tested on held-out rows and saved. With no
-    arguments it does all this with a small encoder on movie-review snippets. An interrupted run continues
-    when the same command is given again.
+    Measures every layer, proposes plans, and trains them in rounds of growing size against full fine-tuning. The
+    cheapest plan within the margin of the best is evaluated on held-out test rows and saved. Without arguments, a small
+    embedded encoder is tuned on movie-review snippets. To continue an interrupted run, repeat the command.
     """
     budget = limits.budget(margin=limits.margin)
     with screen.starting():
         from frostline.api._run import check_folder, run
-        from frostline.records import Recipe
         from frostline.search.run import check_task
     recipe = Recipe(**how.given(threads=machine.threads))
     device = machine.use()
@@ -48,63 +46,48 @@ def command(
     task = data.load_task_or_sample(seed=recipe.seed)
     check_task(task)
     loaded = encoder.load(device)
-    with screen.stages() as progress:
-        try:
-            found = run(
-                loaded,
-                task,
-                output=output,
-                overwrite=overwrite,
-                budget=budget,
-                recipe=recipe,
-                allow_frostline_only=limits.allow_frostline_only,
-                cache=cache,
-                compute=compute,
-                progress=progress,
-            )
-        except KeyboardInterrupt:
-            again = "the same command without --overwrite" if overwrite else "the same command"
-            raise Interrupted(f"interrupted; {again} continues the run in {output}") from None
+    again = "the same command without --overwrite" if overwrite else "the same command"
+    with screen.stages() as progress, screen.resumable(f"{again} continues the run in {output}"):
+        result = run(
+            loaded,
+            task,
+            output=output,
+            overwrite=overwrite,
+            budget=budget,
+            recipe=recipe,
+            allow_frostline_only=limits.allow_frostline_only,
+            cache=cache,
+            compute=compute,
+            progress=progress,
+        )
     if as_json:
-        screen.print_json({**found.to_json(), "folder": str(output)})
+        screen.print_json({**result.to_json(), "folder": str(output)})
     else:
-        _show(found)
+        _show(result)
 
 
-def _show(found: Run) -> None:
+def _show(result: Run) -> None:
     from frostline.prediction.model_card import how_to_load
     from frostline.search.tables import race_table, tests_table
     from frostline.tasks.metrics import METRICS
     from frostline.tasks.raw_table import counted
 
-    console, run = screen.out(), found.record
-    console.print(f"{run.encoder.name} ({run.encoder.layers} layers) on {run.task.name}", style="bold", markup=False)
-    before = sum(len(rung) for rung in run.race[:-1])
-    console.print(
-        f"{counted(len(run.proposals), 'plan')} raced; {counted(before, 'shorter trial')} led to these complete "
-        f"ones, on {run.validation_rows:,} validation rows:\n",
-        markup=False,
+    run, model = result.record, result.folder / "model"
+    screen.say(f"{run.encoder.name} ({run.encoder.layers} layers) on {run.task.name}", style="bold")
+    shorter = sum(len(entries) for entries in run.race[:-1])
+    screen.say(
+        f"{counted(len(run.proposals), 'plan')} raced in {counted(shorter, 'short trial')}; the finalists after full "
+        f"training, on {run.validation_rows:,} validation rows:\n"
     )
     race = race_table(run.final, run.proposals, METRICS[run.task.metric], decision=run.decision)
-    console.print(screen.rich_table(race.without("learning rate", "because"), left=("", "plan", "from")))
-    console.print()
-    for reason in run.decision.why:
-        console.print(reason, markup=False)
-    for line in run.given_up:
-        console.print(f"- {line}", markup=False)
+    screen.out().print(screen.rich_table(race.without("learning rate", "because"), left=("", "plan", "from")))
+    screen.say("", *run.decision.why, *(f"- {line}" for line in run.given_up))
     if run.tests:
-        tests = tests_table(run).without("trainable", "latency")
-        console.print("\nOn the test rows, which were read once:", markup=False)
-        console.print(screen.rich_table(tests, left=("model", "plan")))
-    spent = ", ".join(f"{what} {seconds:.0f} s" for what, seconds in run.seconds.items())
-    console.print(f"\n{spent}", markup=False)
-    where = found.folder / "model"
-    console.print(f"model:   {where}", markup=False, soft_wrap=True)
-    console.print(f"report:  {found.folder / 'report.html'}", markup=False, soft_wrap=True)
+        screen.say("\nOn the test rows, which were read once:")
+        screen.out().print(screen.rich_table(tests_table(run).without("trainable", "latency"), left=("model", "plan")))
+    screen.say("\n" + ", ".join(f"{what} {seconds:.0f} s" for what, seconds in run.seconds.items()))
     cost = run.cost(run.plan)
-    is_stock = cost is not None and cost.stock
-    console.print(f"load it: {how_to_load(found.tuned, where, is_stock=is_stock)}", markup=False, soft_wrap=True)
-    for line in run.failed:
-        console.print(f"failed: {line}", markup=False)
-    for note in run.notes[found.announced :]:
-        console.print(f"note: {note}", style="dim", markup=False)
+    how = how_to_load(result.tuned, model, is_stock=cost is not None and cost.stock)
+    screen.say(f"model:   {model}", f"report:  {result.folder / 'report.html'}", f"load it: {how}", wrap=False)
+    screen.say(*(f"failed: {line}" for line in run.failed))
+    screen.say_notes(run.notes[result.announced :])

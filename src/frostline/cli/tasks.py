@@ -1,4 +1,4 @@
-"""`frostline tasks`: the presets, and what may stand in their place."""
+"""`frostline tasks`: the presets."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from frostline.cli._shared import options, screen
 
 
 def command(as_json: options.Json = False) -> None:
-    """List the tasks known by name, with their kind and metrics."""
+    """List the built-in tasks, with their kind and metrics."""
     from frostline.tasks import PRESETS
 
     rows = [
@@ -20,13 +20,10 @@ def command(as_json: options.Json = False) -> None:
         }
         for name, preset in PRESETS.items()
     ]
-    if as_json:
-        screen.print_json({"tasks": rows})
-        return
-    console = screen.out()
-    lines = [[name, preset.kind, ", ".join(preset.metrics), preset.summary] for name, preset in PRESETS.items()]
-    console.print(screen.table(["task", "kind", "metrics", "what is asked"], lines))
-    console.print(
-        "\nIn their place: a labelled file (CSV, TSV, JSON lines, Parquet; plain or .gz) or a hub dataset id."
-    )
-    console.print("Official files on disk: frostline measure glue/sst2 --data-dir FOLDER")
+    headings = {"name": "task", "kind": "kind", "metrics": "metrics", "summary": "question"}
+    screen.list_records("tasks", rows, headings, as_json=as_json)
+    if not as_json:
+        screen.say(
+            "\nAlso accepted: a labelled file (CSV, TSV, JSON lines, Parquet; plain or .gz) or a hub dataset id.",
+            "Official files on disk: frostline measure glue/sst2 --data-dir FOLDER",
+        )

@@ -1,9 +1,7 @@
-"""`frostline tune`: what trains, the freeze audit, how good the result is and where it lies."""
+"""`frostline tune`: tune by a plan; print the freeze audit, the metrics and where the model is."""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -11,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from frostline.cli._shared import groups, options, recipes, screen
-from frostline.errors import Interrupted, OptionError
+from frostline.errors import OptionError
 from frostline.options import in_words
 
 if TYPE_CHECKING:
@@ -20,22 +18,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class PlanFlags:
-    """What trains, by which method and at which rates."""
+    """Which layers train, by which method and with which learning rates."""
 
     plan: Annotated[
         str,
         typer.Option(
-            help="What trains: bottom,top,head as in 9,12,12; layers=2+5+9,head=12; freeze=8; a strategy as in "
+            help="Layers to train: bottom,top,head as in 9,12,12; layers=2+5+9,head=12; freeze=8; a strategy as in "
             "best-down:layers=2; or a JSON file. See `--list-plans`."
         ),
     ] = "full"
     method: Annotated[
         str | None,
-        typer.Option(help="How it trains, as in lora:rank=8. See `--list-methods`.", show_default="full"),
+        typer.Option(help="Tuning method, as in lora:rank=8. See `--list-methods`.", show_default="full"),
     ] = None
     scores: Annotated[
         Path | None,
-        typer.Option(help="Folder of a saved measurement, for strategies that need one.", show_default="measured here"),
+        typer.Option(help="Folder of a saved measurement, for strategies that need one.", show_default="measured now"),
     ] = None
     rates: Annotated[
         str | None,
@@ -50,7 +48,7 @@ class PlanFlags:
         """Return the learning rates to try.
 
         Args:
-            learning_rate: the one that is given, if there is one.
+            learning_rate: value of --learning-rate, if set.
         """
         if self.rates is None:
             return ()
@@ -72,14 +70,18 @@ def command(
     data: groups.DataOptions,
     encoder: groups.EncoderOptions,
     what: PlanFlags,
-    list_plans: Annotated[bool, typer.Option("--list-plans", help="Explain the strategies and stop.")] = False,
-    list_methods: Annotated[bool, typer.Option("--list-methods", help="Explain the methods and stop.")] = False,
+    list_plans: Annotated[bool, typer.Option("--list-plans", help="List the strategies and exit.")] = False,
+    list_methods: Annotated[bool, typer.Option("--list-methods", help="List the methods and exit.")] = False,
     output: Annotated[
         Path | None,
-        typer.Option("--output", help="Folder for the model, its card, metrics and predictions.", show_default="none"),
+        typer.Option(
+            "--output", help="Output folder for the model, its card, metrics and predictions.", show_default="none"
+        ),
     ] = None,
     overwrite: options.Overwrite = False,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue the interrupted run in that folder.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue the interrupted run in the output folder.")
+    ] = False,
     how: recipes.RecipeOptions,
     cache: options.Cache = True,
     machine: groups.MachineOptions,
@@ -87,8 +89,8 @@ def command(
 ) -> None:
     """Tune chosen layers of an encoder on a task, and save a model that transformers loads without Frostline.
 
-    What lies below the lowest tuned layer is computed once and read from a cache; what lies above the head is dropped.
-    With no arguments it tunes a small encoder on movie-review snippets.
+    The frozen layers below the lowest tuned layer are computed once and cached; layers above the head are dropped.
+    Without arguments, a small embedded encoder is tuned on movie-review snippets.
     """
     if list_plans or list_methods:
         _list(plans=list_plans, methods=list_methods, as_json=as_json)
@@ -104,7 +106,8 @@ def command(
     device, scores = machine.use(), to_scores(what.scores)
     task = data.load_task_or_sample(seed=recipe.get("seed", 0))
     loaded = encoder.load(device)
-    with screen.stages() as progress, _resumable(output):
+    how_to_continue = None if output is None else f"the same command with --resume continues in {output}"
+    with screen.stages() as progress, screen.resumable(how_to_continue):
         tuned = tune(
             loaded,
             task,
@@ -122,27 +125,16 @@ def command(
     if as_json:
         screen.print_json({**tuned.to_json(), "folder": None if output is None else str(output)})
     else:
-        _show(tuned, {line.removeprefix("note: ") for line in screen.printed_lines()})
-
-
-@contextlib.contextmanager
-def _resumable(output: Path | None) -> Iterator[None]:
-    """Say, when the user stops a run, how it can go on."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        if output is None:
-            raise
-        raise Interrupted(f"interrupted; the same command with --resume goes on in {output}") from None
+        _show(tuned)
 
 
 def _list(*, plans: bool, methods: bool, as_json: bool) -> None:
     with screen.starting():
         from frostline.plans.methods import METHODS
         from frostline.plans.strategies import STRATEGIES
-    found: dict[str, list[dict[str, Any]]] = {}
+    listed: dict[str, list[dict[str, Any]]] = {}
     if plans:
-        found["strategies"] = [
+        listed["strategies"] = [
             {
                 "name": name,
                 "options": dict(strategy.defaults),
@@ -153,7 +145,7 @@ def _list(*, plans: bool, methods: bool, as_json: bool) -> None:
             for name, strategy in STRATEGIES.items()
         ]
     if methods:
-        found["methods"] = [
+        listed["methods"] = [
             {
                 "name": name,
                 "options": dict(method.defaults),
@@ -164,34 +156,25 @@ def _list(*, plans: bool, methods: bool, as_json: bool) -> None:
             for name, method in METHODS.items()
         ]
     if as_json:
-        screen.print_json(found)
+        screen.print_json(listed)
         return
-    for what, rows in found.items():
+    for kind, rows in listed.items():
         lines = [[row["name"], in_words(row["options"]), row["summary"]] for row in rows]
-        screen.out().print(screen.table([what, "options", "what it does"], lines))
-        screen.out().print()
+        screen.out().print(screen.table([kind, "options", "what it does"], lines), "")
     if plans:
-        screen.out().print("Layers by hand: 9,12,12 (bottom, top, head); layers=2+5+9,head=12; freeze=8.", markup=False)
+        screen.say("Or name the layers: 9,12,12 (bottom, top, head); layers=2+5+9,head=12; freeze=8.")
 
 
-def _show(tuned: Tuned, said: set[str]) -> None:
+def _show(tuned: Tuned) -> None:
     from frostline.prediction.model_card import how_to_load
     from frostline.training.stock_model import is_stock
 
-    console = screen.out()
-    console.print(f"audit: {tuned.trained.audit}\n", markup=False)
-    names = list(dict.fromkeys(name for values in tuned.metrics.values() for name in values))
-    lines = [
-        [split, f"{len(tuned.task.splits[split]):,}", *(f"{values[name]:.4f}" for name in names)]
-        for split, values in tuned.metrics.items()
-    ]
-    console.print(screen.table(["rows", "count", *names], lines, right=["count", *names]))
-    spent = ", ".join(f"{what} {seconds:.1f} s" for what, seconds in tuned.seconds.items())
-    console.print(f"\n{spent}", markup=False)
+    screen.say(f"audit: {tuned.trained.audit}\n")
+    screen.print_metrics(tuned.metrics, {name: len(rows) for name, rows in tuned.task.splits.items()})
+    screen.say("\n" + ", ".join(f"{what} {seconds:.1f} s" for what, seconds in tuned.seconds.items()))
     if tuned.folder is not None:
-        where = tuned.folder / "model"
-        console.print(f"model: {where}", markup=False, soft_wrap=True)
-        line = how_to_load(tuned, where, is_stock=is_stock(tuned.tunable))
-        console.print(f"load it: {line}", markup=False, soft_wrap=True)
-    for note in (note for note in tuned.notes if note not in said):
-        console.print(f"note: {note}", style="dim", markup=False)
+        model = tuned.folder / "model"
+        how = how_to_load(tuned, model, is_stock=is_stock(tuned.tunable))
+        screen.say(f"model: {model}", f"load it: {how}", wrap=False)
+    printed = screen.printed_lines()
+    screen.say_notes(note for note in tuned.notes if note not in printed and f"note: {note}" not in printed)

@@ -9,7 +9,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,16 +21,13 @@ from frostline.files import atomic, output_folder
 from frostline.files.provenance import folder_info
 from frostline.plans.methods import METHODS
 from frostline.prediction.loading import MODEL, OWN_FILE, OWN_WEIGHTS
-from frostline.prediction.loading import load_tuned as load_tuned
 from frostline.prediction.model_card import write_card
 from frostline.prediction.rows import predicted_rows
 from frostline.records.folder import FolderKind
 from frostline.records.tuned import FrostlineModel
 from frostline.training.model import Tunable
+from frostline.training.result import Tuned
 from frostline.training.stock_model import check_base, is_stock
-
-if TYPE_CHECKING:
-    from frostline.training.result import Tuned
 
 
 def save(
@@ -77,14 +74,14 @@ def _fill(building: Path, tuned: Tuned, files: Mapping[str, Any], moved: Iterabl
         "result.json": tuned.to_json(),
         **files,
     }
-    _write_lines(building / "metrics.jsonl", tuned.trained.history)
+    write_lines(building / "metrics.jsonl", tuned.trained.history)
     task = tuned.task
     predictions = (
         row.to_json()
         for name, outputs in tuned.outputs.items()
         for row in predicted_rows(outputs, task.splits[name], task.kind, task.label_names, with_labels=True, name=name)
     )
-    _write_lines(building / "predictions.jsonl", predictions)
+    write_lines(building / "predictions.jsonl", predictions)
     for path in moved:
         path.replace(building / path.name)
     output_folder.write(building, folder_info(kind, seed=tuned.recipe.seed), written)
@@ -184,7 +181,8 @@ def _fitting_tokenizer(tuned: Tuned, model: Model) -> Any:
     return tokenizer
 
 
-def _write_lines(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
+def write_lines(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
+    """Write records as JSON lines."""
     with path.open("w", encoding="utf-8") as file:
         for record in records:
             file.write(json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n")

@@ -6,13 +6,10 @@ import json
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from frostline.files import provenance
 from frostline.plans.methods import METHODS
-
-if TYPE_CHECKING:
-    from frostline.training.result import Tuned
+from frostline.training.result import Tuned
 
 _PURPOSES = {
     "classification": "classifies texts",

@@ -1,26 +1,21 @@
-"""Use a tuned model: predictions for new texts, and metrics on labelled ones."""
+"""Predictions of a loaded model for rows, and its metrics on labelled ones."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import torch
 
-from frostline.encoders.encoder import Encoder
-from frostline.errors import DataError, OptionError, did_you_mean
-from frostline.prediction.loading import Predictor, load_tuned
+from frostline.errors import DataError, did_you_mean
+from frostline.prediction.loading import Predictor
 from frostline.prediction.rows import predicted_rows
 from frostline.progress import Progress, silent
 from frostline.records.prediction import Evaluation, PredictedRow
-from frostline.tasks import Split, Task, find_preset, load_task
+from frostline.tasks import Split, Task
 from frostline.tasks.raw_table import listed, show
-from frostline.tasks.unlabelled import read_unlabelled
 from frostline.training.loop import judge
-
-SPLITS = ("train", "validation", "test", "all")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,43 +70,10 @@ class Evaluated:
         return self.record.to_json()
 
 
-def predict(
-    folder: str | Path | Predictor,
-    data: Any,
-    *,
-    text: str | None = None,
-    text_pair: str | None = None,
-    choices: str | Sequence[str] | None = None,
-    encoder: Encoder | str | Path | None = None,
-    progress: Progress = silent,
-) -> Predictions:
-    """The labels that a tuned model gives to texts, with their probabilities.
-
-    Args:
-        folder: a tuned model's folder, or a model that is loaded already.
-        data: a file, DataFrame or Dataset with a column of texts (labels are not needed), or a list: of texts, of pairs
-            (text, second text), or of questions (text, [choices]).
-        text: the column with the text; guessed from common names if not given, like the next two.
-        text_pair: the column with the second text.
-        choices: for multiple choice, the column or columns with the candidates.
-        encoder: the encoder that a model which is no stock one was tuned from, where it has moved.
-        progress: progress callback.
-
-    Example:
-        >>> _ = frostline.tune(task="reviews.csv", plan="6,6,6", output="tuned")
-        >>> frostline.predict("tuned", ["a lovely evening"]).labels
-        [...]
-    """
-    rows, notes = read_unlabelled(data, text=text, text_pair=text_pair, choices=choices)
-    model = folder if isinstance(folder, Predictor) else load_tuned(folder, encoder=encoder)
-    is_guessed = text_pair is None and not isinstance(data, list | tuple)
-    return answer(model, rows, notes, is_pair_guessed=is_guessed, progress=progress)
-
-
-def answer(
+def predict_rows(
     model: Predictor, rows: Split, notes: tuple[str, ...], *, is_pair_guessed: bool, progress: Progress = silent
 ) -> Predictions:
-    """Return the predictions for rows that were read already.
+    """Return the predictions for rows.
 
     Args:
         model: the loaded model.
@@ -133,36 +95,18 @@ def answer(
     return Predictions(rows=tuple(predicted), label_names=model.label_names, notes=notes)
 
 
-def evaluate(
-    folder: str | Path | Predictor,
-    task: Task | Any,
-    *,
-    split: str = "test",
-    encoder: Encoder | str | Path | None = None,
-    progress: Progress = silent,
-) -> Evaluated:
-    """How good a tuned model is on labelled rows, by the task's metrics.
+def evaluate_split(model: Predictor, task: Task, split: str, *, progress: Progress = silent) -> Evaluated:
+    """Return the metrics of a model on the rows of a split, and its predictions.
 
     Args:
-        folder: a tuned model's folder, or a model that is loaded already.
-        task: a Task, or what `load_task` takes: a file, preset name, hub id, DataFrame or Dataset.
-        split: train, validation or test, as given or carved from a file; or all rows.
-        encoder: the encoder that a model which is no stock one was tuned from, where it has moved.
+        model: the loaded model.
+        task: the task.
+        split: train, validation, test or all.
         progress: progress callback.
-
-    Example:
-        >>> _ = frostline.tune(task="reviews.csv", plan="6,6,6", output="tuned")
-        >>> sorted(frostline.evaluate("tuned", "reviews.csv").metrics)
-        ['accuracy']
     """
-    if split not in SPLITS:
-        raise OptionError(f"split {split!r}: must be one of {', '.join(SPLITS)}")
-    model = folder if isinstance(folder, Predictor) else load_tuned(folder, encoder=encoder)
-    if not isinstance(task, Task):
-        task = load_task(task, kind=kind_to_ask(model, task), splits=split != "all")
     rows, notes = in_model_terms(model, task, split)
     _check_pairs(model, rows)
-    notes += _carved(model, task, rows, split)
+    notes += _note_other_split(model, task, rows, split)
     outputs = model.outputs(rows, progress=progress)
     record = Evaluation(
         model=model.name,
@@ -176,12 +120,6 @@ def evaluate(
         record=record,
         rows=tuple(predicted_rows(outputs, rows, model.kind, model.label_names, with_labels=True)),
     )
-
-
-def kind_to_ask(model: Predictor, data: Any) -> Any:
-    """Return the kind to read data as: that of the model for files; presets know their own kind."""
-    is_preset = isinstance(data, str) and not Path(data).exists() and find_preset(data) is not None
-    return None if is_preset else model.kind
 
 
 def in_model_terms(model: Predictor, task: Task, split: str) -> tuple[Split, tuple[str, ...]]:
@@ -199,7 +137,8 @@ def in_model_terms(model: Predictor, task: Task, split: str) -> tuple[Split, tup
     rows = _joined(list(task.splits.values())) if split == "all" else task.splits[split]
     if task.kind != "classification":
         return rows, ()
-    if _are_numbered(model.label_names) and len(task.label_names) == len(model.label_names):
+    is_unnamed = all(name == f"LABEL_{number}" for number, name in enumerate(model.label_names))  # as in transformers
+    if is_unnamed and len(task.label_names) == len(model.label_names):
         names = ", ".join(task.label_names)
         return rows, (f"{model.name} has no label names: its classes are assumed to be {names}, in this order",)
     number_of = {name: _number(name, model.label_names) for name in task.label_names}
@@ -227,7 +166,7 @@ def _check_pairs(model: Predictor, rows: Split) -> None:
         raise DataError(f"{model.name}: was tuned on single texts, but these are pairs; remove `text_pair`")
 
 
-def _carved(model: Predictor, task: Task, rows: Split, split: str) -> tuple[str, ...]:
+def _note_other_split(model: Predictor, task: Task, rows: Split, split: str) -> tuple[str, ...]:
     """Return a note if the rows were split differently in tuning, or were not part of it."""
     fingerprint = model.tuned_on and model.tuned_on.fingerprint
     in_all = sum(map(len, task.splits.values()))
@@ -239,17 +178,12 @@ def _carved(model: Predictor, task: Task, rows: Split, split: str) -> tuple[str,
     )
 
 
-def _number(name: str, known: Sequence[str]) -> int | None:
+def _number(name: str, label_names: Sequence[str]) -> int | None:
     """Return the model's number for a label: by its name, or by its name in another case if only one matches."""
-    if name in known:
-        return known.index(name)
-    same = [number for number, other in enumerate(known) if other.casefold() == name.casefold()]
+    if name in label_names:
+        return label_names.index(name)
+    same = [number for number, other in enumerate(label_names) if other.casefold() == name.casefold()]
     return same[0] if len(same) == 1 else None
-
-
-def _are_numbered(names: Iterable[str]) -> bool:
-    """Whether the names are the default names of transformers."""
-    return all(name == f"LABEL_{number}" for number, name in enumerate(names))
 
 
 def _joined(splits: Sequence[Split]) -> Split:

@@ -1,1 +1,1 @@
-"""Reports: one page for people to look at, and figures for papers, from any folder of ours."""
+"""Reports: an HTML page and figures for papers, from any result folder."""

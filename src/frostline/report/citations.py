@@ -17,6 +17,11 @@ PAPERS = {
 }
 
 
+def with_author(source: str) -> str:
+    """Return a source such as '1, section 3.1' with author and year instead of the paper's number."""
+    return list(PAPERS)[int(source[0]) - 1] + source[1:] if source[:1].isdigit() else source
+
+
 def in_full(cited: str) -> list[str]:
     """Return title and address of each paper in a text such as 'Xie et al. 2022 and Tamkin et al. 2020'."""
     return [f"{name}: {title}, arxiv.org/abs/{number}" for name, (title, number) in PAPERS.items() if name in cited]

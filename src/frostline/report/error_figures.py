@@ -1,4 +1,4 @@
-"""Where a model errs: which classes it takes for which, how far its values are off, and the hardest rows."""
+"""Figures of a model's errors: confused classes, residuals, and the rows it is most wrong about."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from frostline.charts.draw import as_spec, bars, scatter, tooltips
 from frostline.charts.theme import SEQUENTIAL
 from frostline.records.prediction import PredictedRow
 
-_MOST_POINTS = 2000  # that are drawn of values to predict
-_MOST_CLASSES = 40  # beyond it a matrix of classes is a carpet
-_MOST_ERRORS = 20  # that are then drawn in its place
+_MOST_POINTS = 2000  # in a chart of residuals
+_MOST_CLASSES = 40  # in a confusion matrix; larger ones cannot be read
+_MOST_ERRORS = 20  # in the chart that then replaces the matrix
 
 
 def judged_rows(predictions: Sequence[PredictedRow]) -> tuple[str, list[PredictedRow]]:
-    """The split that errors are shown of, and its predictions: test rows, or validation rows where there are none."""
+    """Return the split whose errors are shown, and its predictions: the test rows, or else the validation rows."""
     split = "test" if any(row.split == "test" for row in predictions) else "validation"
     return split, [row for row in predictions if row.split == split and row.label is not None]
 
 
 def error_figures(predictions: Sequence[PredictedRow]) -> list[Figure]:
-    """Which classes are taken for which, or predictions against true values."""
+    """Return the confusion matrix, or predictions against true values for regression."""
     split, judged = judged_rows(predictions)
     if not judged:
         return []
@@ -32,36 +32,33 @@ def error_figures(predictions: Sequence[PredictedRow]) -> list[Figure]:
     counted = Counter((str(row.label), str(row.prediction)) for row in judged)
     names = sorted({name for pair in counted for name in pair})
     totals = Counter(str(row.label) for row in judged)
+    wrong = Counter({pair: count for pair, count in counted.items() if pair[0] != pair[1]})
+    title = "Every text is classified correctly"
+    if wrong:
+        (label, prediction), count = wrong.most_common(1)[0]
+        error = f"{_short(label)} predicted as {_short(prediction)}"
+        title = f"The most frequent error: {error}, {count} of {totals[label]} texts"
     if len(names) > _MOST_CLASSES:
-        return [_confusions(split, counted, totals)]
+        return [_confusions(split, title, wrong, totals)]
     rows = [
-        {"label": label, "prediction": guess, "texts": counted[label, guess],
-         "share": counted[label, guess] / totals[label] if totals[label] else None}
+        {"label": label, "prediction": prediction, "texts": counted[label, prediction],
+         "share": counted[label, prediction] / totals[label] if totals[label] else None}
         for label in names
-        for guess in names
+        for prediction in names
     ]  # fmt: skip
-    return [Figure(name="confusion", title=_confused(counted, totals), paper="",
+    return [Figure(name="confusion", title=title, paper="",
                    alt=f"Matrix of true classes and predictions on the {split} rows, with how many texts each has",
                    spec=_matrix(rows, names), rows=tuple(rows))]  # fmt: skip
 
 
-def _confusions(split: str, counted: Mapping[tuple[str, str], int], totals: Mapping[str, int]) -> Figure:
-    """The most frequent errors, where a matrix of all classes could not be read."""
-    wrong = sorted(((count, pair) for pair, count in counted.items() if pair[0] != pair[1]), key=lambda one: -one[0])
-    rows = [{"error": f"{_short(label)} taken for {_short(guess)}", "texts": count, "of": totals[label]}
-            for count, (label, guess) in wrong[:_MOST_ERRORS]]  # fmt: skip
-    return Figure(name="confusion", title=_confused(counted, totals), paper="",
+def _confusions(split: str, title: str, wrong: Counter[tuple[str, str]], totals: Mapping[str, int]) -> Figure:
+    """Return the most frequent errors, for more classes than a matrix can show."""
+    rows = [{"error": f"{_short(label)} predicted as {_short(prediction)}", "texts": count, "of": totals[label]}
+            for (label, prediction), count in wrong.most_common(_MOST_ERRORS)]  # fmt: skip
+    return Figure(name="confusion", title=title, paper="",
                   alt=f"Bars of how many {split} texts each of the most frequent errors has",
                   spec=bars(rows, "error", "texts", x_title="", y_title="texts"), rows=tuple(rows),
                   notes=(f"too many classes for a matrix: the {len(rows)} most frequent errors",))  # fmt: skip
-
-
-def _confused(counted: Mapping[tuple[str, str], int], totals: Mapping[str, int]) -> str:
-    wrong = {pair: count for pair, count in counted.items() if pair[0] != pair[1]}
-    if not wrong:
-        return "Every text is classified rightly"
-    (label, guess), count = max(wrong.items(), key=lambda item: item[1])
-    return f"The most frequent error: {_short(label)} taken for {_short(guess)}, {count} of {totals[label]} texts"
 
 
 def _short(name: str) -> str:
@@ -106,17 +103,17 @@ def _residuals(split: str, judged: Sequence[PredictedRow]) -> Figure:
 
 
 def hardest(predictions: Sequence[PredictedRow], count: int = 10) -> tuple[str, list[tuple[float, PredictedRow]]]:
-    """The split and the rows that the model is most wrong about, with how wrong it is, the worst first."""
+    """Return the split and the rows that the model is most wrong about, with the size of the error, worst first."""
     split, judged = judged_rows(predictions)
-    found = []
+    errors = []
     for row in judged:
         if row.probabilities is None:
-            found.append((abs(_error(row)), row))
+            errors.append((abs(_error(row)), row))
         elif row.prediction != row.label:
-            found.append((row.probabilities[str(row.prediction)], row))
-    return split, sorted(found, key=lambda pair: (-pair[0], pair[1].row))[:count]
+            errors.append((row.probabilities[str(row.prediction)], row))
+    return split, sorted(errors, key=lambda pair: (-pair[0], pair[1].row))[:count]
 
 
 def _error(row: PredictedRow) -> float:
-    """How far a predicted value is from the right one."""
+    """Return the difference between a predicted value and the true one."""
     return float(row.prediction) - float(row.label or 0)

@@ -1,4 +1,4 @@
-"""A folder's page, served on this machine alone and made anew whenever it is asked for, while a study runs."""
+"""A live page of a result folder, served on this machine only and rendered on every request."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ _TRY_AGAIN = (
 
 @contextlib.contextmanager
 def serving(folder: Path, *, port: int = 0) -> Iterator[str]:
-    """Serve the page until the block is left; gives its address.
+    """Serve the page while the block runs; yield its address.
 
     Args:
-        folder: of a study, run or measurement.
-        port: 0 for any that is free.
+        folder: folder of a study, a run or a measurement.
+        port: port to serve on; 0 for any free port.
     """
-    open_folder(folder)  # a mistake is said at once
+    open_folder(folder)  # refuse a wrong folder at once
 
     class Handler(_Handler):
-        place = folder
+        result_folder = folder
 
     try:
         server = ThreadingHTTPServer((HOST, port), Handler)
@@ -50,23 +50,24 @@ def serving(folder: Path, *, port: int = 0) -> Iterator[str]:
 
 
 class _Handler(BaseHTTPRequestHandler):
-    place: Path
+    result_folder: Path
 
     def do_GET(self) -> None:
-        """The page, or how far the study is."""
-        # A page of another site could else ask through a name that it has turned to this machine.
+        """Send the page, or the state of the folder."""
+        # Otherwise another site could read the page through a name that it points to this machine (DNS rebinding).
         if self.headers.get("Host", "").partition(":")[0] not in (HOST, "localhost"):
-            self._answer(HTTPStatus.FORBIDDEN, "text/plain", "ask for 127.0.0.1")
+            self._answer(HTTPStatus.FORBIDDEN, "text/plain", "use http://127.0.0.1")
         elif self.path == "/":
             try:
-                state = _state(self.place)  # before the folder is read: what changes meanwhile is then seen
-                self._answer(HTTPStatus.OK, "text/html", render(page_of(open_folder(self.place)), state=state))
-            except (UserError, OSError) as error:  # a folder that is being written may be read too early: ask again
+                state = _state(self.result_folder)  # before the folder is read, to notice later changes
+                page = page_of(open_folder(self.result_folder))
+                self._answer(HTTPStatus.OK, "text/html", render(page, state=state))
+            except (UserError, OSError) as error:  # files that are being written may be incomplete: try again
                 self._answer(HTTPStatus.SERVICE_UNAVAILABLE, "text/html", _TRY_AGAIN.format(html.escape(str(error))))
         elif self.path == "/progress.json":
-            self._answer(HTTPStatus.OK, "application/json", _state(self.place))
+            self._answer(HTTPStatus.OK, "application/json", _state(self.result_folder))
         else:
-            self._answer(HTTPStatus.NOT_FOUND, "text/plain", "there is only /")
+            self._answer(HTTPStatus.NOT_FOUND, "text/plain", "not found; the page is at /")
 
     def _answer(self, status: HTTPStatus, kind: str, text: str) -> None:
         body = text.encode()
@@ -75,19 +76,18 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.send_header("Cache-Control", "no-store")
         self.send_header("X-Content-Type-Options", "nosniff")
-        with contextlib.suppress(ConnectionError):  # whoever asked may have gone
+        with contextlib.suppress(ConnectionError):  # the browser may have closed the connection
             self.end_headers()
             self.wfile.write(body)
 
     def log_message(self, format: str, *values: object) -> None:
-        """Nothing: requests are not news."""
+        """Print nothing."""
 
 
 def _state(folder: Path) -> str:
-    """Something that differs whenever the page would; the store itself changes when it is only read."""
-    watched = ("progress.json", "tables.json", "frostline.json")
-    found = {}
-    for name in watched:
-        with contextlib.suppress(FileNotFoundError):  # it may go while one looks
-            found[name] = (folder / name).stat().st_mtime_ns
-    return json.dumps(found)
+    """Return a text that changes whenever the page would; the store is not watched, since reading changes it."""
+    times = {}
+    for name in ("progress.json", "tables.json", "frostline.json"):
+        with contextlib.suppress(FileNotFoundError):  # files may disappear meanwhile
+            times[name] = (folder / name).stat().st_mtime_ns
+    return json.dumps(times)

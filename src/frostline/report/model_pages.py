@@ -1,4 +1,4 @@
-"""The pages of models: of a run the answer first, of a model that was tuned without a race its plan."""
+"""The pages of runs and of tuned models."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from frostline.tasks.metrics import METRICS
 
 
 def run_page(opened: Opened) -> Page:
-    """What stands on the page of a run."""
+    """Return the page of a run."""
     run = opened.run
     figures = {figure.name: figure for figure in run_figures(opened)}
     sections = []
     if "tests" in figures:
-        text = ["The test rows were read once, after the choice was made on validation."]
+        text = ["The test rows were used once, after the plan was chosen on the validation rows."]
         sections.append(Section(name="Quality", text=text, figures=[figures["tests"]], tables=[tests_table(run)]))
     sections += score_sections(opened)
     sections.append(
@@ -40,9 +40,9 @@ def run_page(opened: Opened) -> Page:
     return Page(
         kind="Run",
         title=f"{run.encoder.name} on {run.task.name}",
-        subtitle="Which layers to tune, which to freeze, which to drop, and where to put the head",
+        subtitle="Which layers to tune, freeze and drop, and where to put the head",
         stack=layer_stack(run.plan, run.encoder.layers),
-        answer=f"The choice: {run.plan.name}",
+        answer=f"Chosen plan: {run.plan.name}",
         why=run.decision.why,
         given_up=run.given_up,
         sections=sections,
@@ -53,34 +53,36 @@ def run_page(opened: Opened) -> Page:
 
 
 def _proposers(run: RunRecord) -> list[tuple[str, str]]:
-    """The strategies that proposed a plan of the race, and what each does."""
+    """Return the strategies that proposed plans of the race, and what each does."""
     named = {source.split(":")[0] for rung in run.race for entry in rung for source in entry.sources}
     return [(name, STRATEGIES[name].summary) for name in STRATEGIES.names() if name in named]
 
 
 def _error_sections(predictions: Sequence[PredictedRow]) -> list[Section]:
-    """Which classes are taken for which, and the rows that the model is most wrong about."""
+    """Return the errors of the model, and the rows that it is most wrong about."""
     split, worst = hardest(predictions)
     figures = error_figures(predictions)
     if not (figures or worst):
         return []
     records = []
-    for wrong, row in worst:
+    for size, row in worst:
         record: dict[str, Cell] = {"row": row.row, "text": row.text}
         if row.text_pair is not None:
             record["second text"] = row.text_pair
         if row.choices is not None:
             record["choices"] = " | ".join(row.choices)
-        records.append({**record, "label": row.label, "prediction": row.prediction, "how wrong": round(wrong, 3)})
-    note = "how wrong: the probability that the model gives to its wrong answer, or the distance from the right value"
+        records.append({**record, "label": row.label, "prediction": row.prediction, "error": round(size, 3)})
+    note = "error: the probability of the wrong prediction, or the distance from the true value"
     tables = (
-        [table_of("hardest", f"The {split} rows that it is most wrong about", records, notes=[note])] if records else []
+        [table_of("hardest", f"The {split} rows that the model is most wrong about", records, notes=[note])]
+        if records
+        else []
     )
-    return [Section(name="Where it errs", figures=figures, tables=tables)]
+    return [Section(name="Errors", figures=figures, tables=tables)]
 
 
 def tuned_page(opened: Opened) -> Page:
-    """What stands on the page of a model that was tuned without a race."""
+    """Return the page of a model that was tuned by a given plan."""
     result = opened.result
     plan, depth = result.plan, result.encoder.layers
     records = [
@@ -93,7 +95,7 @@ def tuned_page(opened: Opened) -> Page:
         kind="Tuned model",
         title=f"{result.encoder.name} on {result.task.name}",
         stack=layer_stack(plan, depth),
-        answer=f"The plan: {plan.name}",
+        answer=f"Plan: {plan.name}",
         why=[f"{plan.in_words(depth)}.", *([f"Why: {plan.because}."] if plan.because else [])],
         given_up=[f"{result.parameters.trainable:,} of {result.parameters.total:,} parameters were trained"],
         sections=[quality, *_error_sections(opened.predictions)],

@@ -23,7 +23,7 @@ _LONGEST = 200  # characters of a cell
 
 
 def layer_stack(plan: Plan, depth: int) -> list[dict[str, str]]:
-    """The layers from the top down, each with its role: head, tuned, frozen or dropped."""
+    """Return the layers from the top down, each with its role: head, tuned, frozen or dropped."""
     stack = []
     for layer in range(depth, 0, -1):
         role = "dropped" if layer > plan.head else "tuned" if layer in plan.layers else "frozen"
@@ -35,7 +35,7 @@ def layer_stack(plan: Plan, depth: int) -> list[dict[str, str]]:
 
 
 def stack_html(parts: Sequence[Mapping[str, str]]) -> str:
-    """The drawing of the layers."""
+    """Return the drawing of the layers."""
     lines = [
         f'<div style="{_ROLES[part["role"]]};border-radius:3px;margin:0 0 2px;padding:0 8px;font-size:12px">'
         f"{escape(part['name'])}{'' if part['role'] == 'head' else ' · ' + part['role']}</div>"
@@ -46,14 +46,14 @@ def stack_html(parts: Sequence[Mapping[str, str]]) -> str:
 
 @as_html.register
 def plan_html(plan: Plan) -> str:
-    """A plan with its drawing, as far up as the head."""
+    """Return a plan with a drawing of its layers up to the head."""
     because = f"<div>{escape(plan.because)}</div>" if plan.because else ""
     return f"<div><b>{escape(plan.name)}</b>{because}{stack_html(layer_stack(plan, plan.head))}</div>"
 
 
 @as_html.register
 def scores_html(scores: LayerScores) -> str:
-    """Layer scores as a table, the best layers marked."""
+    """Return layer scores as a table, with the best layers marked."""
     table = scores_table(scores)
     title = f"{table.title}: {scores.examples:,} {scores.rows} texts"
     return tables_html(title, [replace(table, title=" ".join(table.notes))])
@@ -61,13 +61,13 @@ def scores_html(scores: LayerScores) -> str:
 
 @as_html.register
 def plans_html(plans: Plans) -> str:
-    """Plans with their costs, as a table."""
+    """Return plans with their costs as a table."""
     return tables_html(plans.table.title, [replace(plans.table, title=" ".join(plans.notes))])
 
 
 @as_html.register
 def run_html(run: RunRecord) -> str:
-    """The chosen plan's drawing, and how the choice and the baselines did on the test rows."""
+    """Return a drawing of the chosen plan, and the test results of the choice and the baselines."""
     name = f"{run.encoder.name} on {run.task.name}: {run.plan.name}"
     drawing = stack_html(layer_stack(run.plan, run.encoder.layers))
     return drawing + tables_html(name, [replace(tests_table(run), title=" ".join(run.decision.why))])
@@ -75,13 +75,13 @@ def run_html(run: RunRecord) -> str:
 
 @as_html.register
 def study_html(study: StudyOutcome) -> str:
-    """A study's tables."""
+    """Return the tables of a study."""
     failed = f", {len(study.failed)} failed" if study.failed else ""
     return tables_html(f"{study.question} {study.trials} trials{failed}", study.tables)
 
 
 def tables_html(title: str, tables: Iterable[Table]) -> str:
-    """Tables one below the other, long ones cut."""
+    """Return tables one below the other; long ones are cut."""
     parts = [f"<b>{_short(title)}</b>"]
     for table in tables:
         rows = [[_short(cell_in_words(cell)) for cell in row] for row in table.rows[:_MOST_ROWS]]

@@ -1,7 +1,7 @@
-"""One HTML file that opens offline: what is said, drawn and listed in a report, put into the template.
+"""A report as one HTML file that opens offline.
 
-Nothing on the page can reach out or run but its own two scripts: the policy names them by their hashes, and text from
-outside is escaped wherever it stands.
+The page's policy allows only its own two scripts, by their hashes, and no connections; text from outside is escaped
+everywhere.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from frostline.records.table import Table, cell_in_words
 from frostline.report.stack_figure import stack_figure
 
 _TEMPLATES = Path(__file__).parent / "templates"
-_MOST_ROWS = 400  # of a table
-_LONGEST = 400  # characters of a cell
+_MOST_ROWS = 400  # per table
+_LONGEST = 400  # characters per cell
 _NUMBER = re.compile(r"[+-]?[\d.,]*%?")
 _WRAPPED = 32  # characters beyond which a column's cells have several lines
 
@@ -35,9 +35,9 @@ class Section:
     Args:
         name: its heading.
         text: sentences.
-        figures: drawn in it.
-        tables: listed in it.
-        legend: words and what they mean.
+        figures: figures.
+        tables: tables.
+        legend: words and their meanings.
     """
 
     name: str
@@ -54,21 +54,21 @@ class Section:
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """What stands on a page.
+    """The content of a page.
 
     Args:
-        kind: run, measurement or study, in a word or two.
-        title: of the page.
-        subtitle: a sentence below it.
-        sections: from the top down.
-        stack: the drawing of the layers, where there is one: names and roles from the top down.
-        answer: what was chosen, in a line.
-        why: the reasons.
-        given_up: what it costs and saves.
-        progress: how far a study is: done, total, and a sentence.
-        command: that makes the same again.
-        made: versions, seconds and the like: names and values.
-        notes: everything else worth knowing.
+        kind: kind of result, in a word or two.
+        title: title of the page.
+        subtitle: line below the title.
+        sections: sections from the top down.
+        stack: names and roles of the layers from the top down, for the drawing; empty for none.
+        answer: the chosen plan, in a line.
+        why: reasons for the choice.
+        given_up: costs and savings of the choice.
+        progress: progress of a study: done, total, and a message.
+        command: command line that produced the result.
+        made: versions, durations and so on: names and values.
+        notes: further notes.
     """
 
     kind: str
@@ -86,7 +86,7 @@ class Page:
 
     @property
     def figures(self) -> list[Figure]:
-        """All figures, in the order in which they stand."""
+        """All figures, in order."""
         return [figure for section in self.sections for figure in section.figures]
 
     @property
@@ -96,12 +96,11 @@ class Page:
 
 
 def render(page: Page, *, state: str | None = None) -> str:
-    """The page as HTML.
+    """Return the page as HTML.
 
     Args:
-        page: what stands on it.
-        state: for a page that is served: what the folder was like before it was read; the page looks again and again
-            whether it still is.
+        page: content of the page.
+        state: state of the folder before it was read, for a live page, which reloads when the state changes.
     """
     import jinja2
     from markupsafe import Markup
@@ -129,7 +128,7 @@ def render(page: Page, *, state: str | None = None) -> str:
 
 
 def _policy(scripts: Iterable[str], *, watch: bool) -> str:
-    """What the browser may do: run these scripts, and nothing from anywhere else."""
+    """Return the policy: the browser may run these scripts, and load nothing from elsewhere."""
     hashes = " ".join(f"'sha256-{_hash(script)}'" for script in scripts)
     ask = "; connect-src 'self'" if watch else ""
     return (
@@ -142,18 +141,21 @@ def _hash(script: str) -> str:
 
 
 def _vega() -> str:
-    """Vega, Vega-Lite and Vega-Embed as one script."""
+    """Return Vega, Vega-Lite and Vega-Embed as one script."""
     import vl_convert
 
-    found: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
-    # The end of the element may stand in no text of it.
-    return found.replace("</script", "<\\/script").replace("<!--", "<\\!--").replace("\r\n", "\n")
+    bundle: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
+    # The text must not contain the end of its own element.
+    return bundle.replace("</script", "<\\/script").replace("<!--", "<\\!--").replace("\r\n", "\n")
 
 
 def _data(figures: Sequence[Figure]) -> str:
-    """Specifications and themes as JSON that cannot end its element."""
-    told = {"specs": [figure.spec for figure in figures], "themes": {name: config(name) for name in ("light", "dark")}}
-    return json.dumps(told, allow_nan=False).replace("<", "\\u003c")
+    """Return specifications and themes as JSON that cannot end its element."""
+    content = {
+        "specs": [figure.spec for figure in figures],
+        "themes": {name: config(name) for name in ("light", "dark")},
+    }
+    return json.dumps(content, allow_nan=False).replace("<", "\\u003c")
 
 
 def _read(name: str) -> str:
@@ -195,26 +197,24 @@ def _figure(figure: Figure, number: int) -> dict[str, Any]:
 
 
 def _without_the_same(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict[str, Any]:
-    """A table without the columns that say the same in every row; what they say is said once."""
-    if len(rows) < 2:
-        return {"same": "", **_listed(columns, rows)}
-    alike = [
-        place for place, cell in enumerate(rows[0])
-        if not isinstance(cell, float) and all(row[place] == cell for row in rows)  # results stay where they are
+    """Return a table without the columns that are constant; their values are in `same`."""
+    constant = [
+        column for column, cell in enumerate(rows[0] if len(rows) > 1 else ())
+        if not isinstance(cell, float) and all(row[column] == cell for row in rows)  # results stay in the table
     ]  # fmt: skip
-    told = [(columns[place], rows[0][place]) for place in alike if rows[0][place] not in (None, "")]
-    rest = [place for place in range(len(columns)) if place not in alike]
-    if not rest:  # rows that are the same altogether are shown as they are
-        return {"same": "", **_listed(columns, rows)}
-    listed = _listed([columns[place] for place in rest], [[row[place] for place in rest] for row in rows])
-    return {"same": "; ".join(f"{name} {_shown(cell)}" for name, cell in told), **listed}
+    if len(constant) == len(columns):  # identical rows are shown as they are
+        constant = []
+    same = [f"{columns[i]} {_shown(rows[0][i])}" for i in constant if rows[0][i] not in (None, "")]
+    kept = [column for column in range(len(columns)) if column not in constant]
+    listed = _listed([columns[i] for i in kept], [[row[i] for i in kept] for row in rows])
+    return {"same": "; ".join(same), **listed}
 
 
 def _listed(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict[str, Any]:
-    """Headings and cells with how each column is set: numbers to the right, words to the left, long ones wrapped."""
+    """Return headings and cells with the kind of each column: numbers, words, or long texts, which are wrapped."""
     kinds = []
-    for place in range(len(columns)):
-        words = [row[place] for row in rows if isinstance(row[place], str) and not _NUMBER.fullmatch(row[place])]
+    for column in range(len(columns)):
+        words = [row[column] for row in rows if isinstance(row[column], str) and not _NUMBER.fullmatch(row[column])]
         kinds.append("" if not words else "long" if max(map(len, words)) > _WRAPPED else "word")
     return {
         "columns": [{"name": name, "kind": kind} for name, kind in zip(columns, kinds, strict=True)],

@@ -1,4 +1,4 @@
-"""The page of any folder, as a record and as an HTML file."""
+"""The page of any result folder, as a record and as an HTML file."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _MAKE = {"run": run_page, "measurement": measurement_page, "tuned": tuned_page, 
 
 
 def write_report(folder: str | Path, path: str | Path | None = None) -> Path:
-    """Write the report of a folder as one HTML file, by default `report.html` in it, and say where.
+    """Write the report of a result folder as one HTML file; return its path.
 
     Args:
-        folder: that measure, run, tune or study has written.
-        path: of the file.
+        folder: folder written by measure, run, tune or study.
+        path: path of the file; `report.html` in the folder by default.
 
     Example:
         >>> _ = frostline.tune(task="reviews.csv", plan="6,6,6", output="tuned")
@@ -28,16 +28,16 @@ def write_report(folder: str | Path, path: str | Path | None = None) -> Path:
         'report.html'
     """
     opened = open_folder(folder)
-    place = opened.folder / "report.html" if path is None else Path(path)
-    if place.is_dir():
-        raise OptionError(f"{place}: is a folder; give a file to write to")
-    if place.suffix not in (".html", ".htm"):
-        raise OptionError(f"{place}: must end in .html")
-    place.parent.mkdir(parents=True, exist_ok=True)
-    write_text(place, render(page_of(opened)))
-    return place
+    file = opened.folder / "report.html" if path is None else Path(path)
+    if file.is_dir():
+        raise OptionError(f"{file}: is a folder; give a file to write to")
+    if file.suffix not in (".html", ".htm"):
+        raise OptionError(f"{file}: must end in .html")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_text(file, render(page_of(opened)))
+    return file
 
 
 def page_of(opened: Opened) -> Page:
-    """What stands on the folder's page."""
+    """Return the page of a result folder."""
     return _MAKE[opened.kind](opened)

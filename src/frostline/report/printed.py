@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,20 +15,20 @@ from frostline.files import atomic
 
 FORMATS = ("png", "svg", "pdf")
 SCHEMES = ("light", "dark")
-_SCALE = 3.0  # of pixels: 1,680 of them for a chart of a column's width
+_SCALE = 3.0  # 1,680 pixels for a chart of a column's width
 
 
 def print_figures(
     figures: Sequence[Figure], folder: Path, *, form: str = "png", scheme: str = "light", titles: bool = True
 ) -> Iterator[Path]:
-    """Write every figure as a file named after it, one after the other.
+    """Write every figure as a file named after it; yield the paths.
 
     Args:
-        figures: of a page.
-        folder: made if it is not there.
+        figures: figures of a page.
+        folder: folder for the files; created if missing.
         form: png, svg or pdf.
         scheme: light or dark.
-        titles: write each figure's title over it; captions of papers say it themselves.
+        titles: whether to draw each figure's title above it; not for papers, which have captions.
     """
     check_printing(folder, form=form, scheme=scheme)
     folder.mkdir(parents=True, exist_ok=True)
@@ -38,7 +39,7 @@ def print_figures(
 
 
 def check_printing(folder: Path | None, *, form: str, scheme: str) -> None:
-    """Refuse what figures cannot be written as, before anything is done."""
+    """Refuse a wrong format, theme or folder, before anything is drawn."""
     for name, given, known in (("form", form, FORMATS), ("scheme", scheme, SCHEMES)):
         if given not in known:
             raise OptionError(f"`{name}={given!r}`{did_you_mean(given, known)}: must be one of {', '.join(known)}")
@@ -47,21 +48,15 @@ def check_printing(folder: Path | None, *, form: str, scheme: str) -> None:
 
 
 def drawn(figure: Figure, *, form: str = "png", scheme: str = "light", title: bool = True) -> bytes:
-    """The figure as the content of a file."""
+    """Return the figure as the content of a file."""
     import vl_convert
 
     spec: dict[str, Any] = {**figure.spec, "config": config(scheme), "padding": 8}
     if title:
-        spec["title"] = {"text": _in_lines(figure.title)}
+        spec["title"] = {"text": textwrap.wrap(figure.title, 80)[:4] or [""]}
     # No base address is allowed: nothing is ever fetched.
     if form == "svg":
         return str(vl_convert.vegalite_to_svg(spec, allowed_base_urls=[])).encode()
     if form == "pdf":
         return bytes(vl_convert.vegalite_to_pdf(spec, allowed_base_urls=[]))
     return bytes(vl_convert.vegalite_to_png(spec, scale=_SCALE, allowed_base_urls=[]))
-
-
-def _in_lines(title: str, length: int = 80) -> list[str]:
-    import textwrap
-
-    return textwrap.wrap(title, length)[:4] or [""]

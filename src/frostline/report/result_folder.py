@@ -1,13 +1,12 @@
-"""A folder as a report reads it: what measuring, running or a study has written, as records.
+"""A result folder as records: what measure, run, tune or study has written.
 
-Files are checked here and nowhere else: what is wrong with one is a line that names the file and the field, and what
-goes wrong later is a bug.
+Files are checked here and nowhere else: a wrong file is an error of one line that names the file and the field.
 """
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -32,12 +31,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class Opened:
-    """A folder of ours.
+    """A result folder.
 
     Args:
-        folder: where it lies.
+        folder: its path.
         kind: measurement, run, tuned or study.
-        about: what `frostline.json` says; None while a study is running.
+        about: content of `frostline.json`; None while a study is running.
     """
 
     folder: Path
@@ -46,12 +45,12 @@ class Opened:
 
     @property
     def command(self) -> str:
-        """What was typed; empty where it was called from Python."""
+        """The command line; empty for results from Python."""
         return shlex.join(self.about.command) if self.about else ""
 
     @property
     def made(self) -> list[tuple[str, str]]:
-        """What it was made with: names and values."""
+        """Versions, seed and threads: names and values."""
         if self.about is None:
             return []
         numbers = {"seed": self.about.seed, "threads": self.about.threads}
@@ -59,55 +58,52 @@ class Opened:
 
     @cached_property
     def scores(self) -> LayerScores | None:
-        """What was measured."""
+        """The layer scores, if any were measured."""
         return self._optional(LayerScores, "scores.json")
 
     @cached_property
     def run(self) -> RunRecord:
-        """What `frostline run` recorded."""
+        """The record of a run."""
         return self._record(RunRecord, "run.json")
 
     @cached_property
     def result(self) -> TuningResult:
-        """What was recorded of the tuned model."""
+        """The record of a tuned model."""
         return self._record(TuningResult, "result.json")
 
     @cached_property
     def history(self) -> Sequence[EvaluationStep]:
-        """The evaluations while the model was trained."""
+        """The evaluations during training."""
         return self._lines(dict[str, Number], "metrics.jsonl")
 
     @cached_property
     def predictions(self) -> list[PredictedRow]:
-        """What the model says of every held-out row."""
+        """The predictions for every held-out row."""
         return self._lines(PredictedRow, "predictions.jsonl")
 
     @cached_property
     def trials(self) -> list[tuple[TrialSpec, TrialResult]]:
-        """Every finished trial."""
-        with self._store() as store:
-            return [] if store is None else list(store)
+        """All finished trials."""
+        return self._from_store(list, [])
 
     @cached_property
     def finished(self) -> int:
-        """How many trials are; those of a study can be many to read."""
-        with self._store() as store:
-            return 0 if store is None else len(store)
+        """The number of finished trials, without reading them."""
+        return self._from_store(len, 0)
 
     @cached_property
     def failures(self) -> list[tuple[TrialSpec, TrialResult]]:
-        """The trials that failed."""
-        with self._store() as store:
-            return [] if store is None else store.failures()
+        """The failed trials."""
+        return self._from_store(Store.failures, [])
 
     @cached_property
     def study(self) -> StudySpec:
-        """What a study was asked."""
+        """The specification of a study."""
         return self._record(StudySpec, SPECIFICATION)
 
     @cached_property
     def progress(self) -> StudyProgress | None:
-        """How far a study is; None where it is over."""
+        """The progress of a study; None if it is finished."""
         return self._optional(StudyProgress, PROGRESS)
 
     @cached_property
@@ -126,42 +122,38 @@ class Opened:
         with _one_line(path):
             return read_lines(kind, path) if path.is_file() else []
 
-    @contextmanager
-    def _store(self) -> Iterator[Store | None]:
+    def _from_store(self, read: Callable[[Store], T], default: T) -> T:
         path = self.folder / STORE
         if not path.is_file():
-            yield None
-            return
+            return default
         with _one_line(path), Store(path, for_reading=True) as store:
-            yield store
+            return read(store)
 
 
 def open_folder(folder: str | Path) -> Opened:
-    """Return the folder, refused in one line where it is none of ours."""
-    place = Path(folder)
-    if place.is_file():
-        raise OptionError(f"{place}: is a file; give the folder that it lies in")
-    if not place.is_dir():
-        raise OptionError(f"{place}: there is no such folder; give one that measure, run, tune or study has written")
-    if (place / "frostline.json").is_file():
-        about = read_record(FolderInfo, place / "frostline.json")
-        return Opened(folder=place, kind=about.kind, about=about)
-    if (place / SPECIFICATION).is_file():
-        return Opened(folder=place, kind="study", about=None)
-    raise OptionError(
-        f"{place}: holds nothing of Frostline's; give a folder that measure, run, tune or study has written"
-    )
+    """Return the records of a folder; raise if it contains no result of Frostline."""
+    path = Path(folder)
+    if path.is_file():
+        raise OptionError(f"{path}: is a file; give the folder that contains it")
+    if not path.is_dir():
+        raise OptionError(f"{path}: no such folder; give one that measure, run, tune or study has written")
+    if (path / "frostline.json").is_file():
+        about = read_record(FolderInfo, path / "frostline.json")
+        return Opened(folder=path, kind=about.kind, about=about)
+    if (path / SPECIFICATION).is_file():
+        return Opened(folder=path, kind="study", about=None)
+    raise OptionError(f"{path}: contains no result; give a folder that measure, run, tune or study has written")
 
 
 def read_record(kind: type[R], path: Path) -> R:
-    """Return the record in a file; a line that names the file and the field where it holds none."""
+    """Return the record in a file; an error names the file and the field."""
     with _one_line(path):
         return kind.from_file(path)
 
 
 @contextmanager
 def _one_line(path: Path) -> Iterator[None]:
-    """Say what to do about a file that is missing, or is not what it should be."""
+    """Turn errors on a missing or wrong file into one line with a remedy."""
     try:
         yield
     except FileNotFoundError:

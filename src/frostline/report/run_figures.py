@@ -1,4 +1,4 @@
-"""Figures of a run: how good the plans are for what they cost, and how they learnt."""
+"""Figures of a run: test results, quality against cost of the plans, and learning curves."""
 
 from __future__ import annotations
 
@@ -16,14 +16,13 @@ from frostline.tasks.metrics import METRICS, TaskMetric
 
 
 def run_figures(opened: Opened) -> list[Figure]:
-    """The tests, the race and the learning curves."""
+    """Return the test results, the race and the learning curves."""
     run = opened.run
-    found = [*_tests(run), *_race(run), *_curves(run, opened.trials)]
-    return [figure for figure in found if figure.rows]
+    return [*_tests(run), *_race(run), *_curves(run, opened.trials)]
 
 
 def _scale(metric: TaskMetric) -> tuple[float, str]:
-    """Times what the metric is drawn, and what its axis says of that."""
+    """Return the factor by which values of the metric are drawn, and its unit for the axis."""
     return metric.points, " in points" if metric.points == 100 else ""
 
 
@@ -31,7 +30,7 @@ def _scale(metric: TaskMetric) -> tuple[float, str]:
 
 
 def _tests(run: RunRecord) -> list[Figure]:
-    """The choice and the baselines on the test rows."""
+    """Return bars of the choice and the baselines on the test rows."""
     metric = METRICS[run.task.metric]
     scale, unit = _scale(metric)
     rows = [
@@ -43,21 +42,21 @@ def _tests(run: RunRecord) -> list[Figure]:
         return []
     full = next((test for test in run.tests if run.entry(test.trial).plan.embeddings and test.choice_minus_it), None)
     reached = metric.shown(run.tests[0].metrics[metric.name])
-    title = f"The choice reaches {reached} points of {metric.name} on the test rows"
+    title = f"The chosen plan reaches {reached} points of {metric.name} on the test rows"
     if not unit:
-        title = f"The choice has a {metric.name} of {reached} on the test rows"
+        title = f"The chosen plan has a {metric.name} of {reached} on the test rows"
     if full is not None:
         title += f", {full.choice_minus_it} against full fine-tuning"
         title += "" if metric.higher_is_better else " (+ is better)"
     colours = {test.name: RED if place == 0 else GREY for place, test in enumerate(run.tests)}
     spec = bars(rows, "model", metric.name, x_title="", y_title=f"{metric.name}{unit}, 95% intervals over test rows",
                 interval=("low", "high"), colour="model", colours=colours)  # fmt: skip
-    alt = f"Bars of test {metric.name} of the choice and the baselines"
+    alt = f"Bars of test {metric.name} of the chosen plan and the baselines"
     return [Figure(name="tests", title=title, alt=alt, spec=spec, rows=tuple(rows))]
 
 
 def race_rows(run: RunRecord) -> list[dict[str, Any]]:
-    """Every plan that was tried on the whole budget, once, with what it costs."""
+    """Return every plan of the last round once, with its costs."""
     metric = METRICS[run.task.metric]
     scale, gain = _scale(metric)[0], metric.gain
     best: dict[str, dict[str, Any]] = {}
@@ -84,7 +83,7 @@ def race_rows(run: RunRecord) -> list[dict[str, Any]]:
 
 
 def _as_good(decision: Decision) -> str:
-    """How many plans of the last round cannot be told apart from the best."""
+    """Return how many plans of the last round cannot be told apart from the best."""
     near = sum(trial != decision.best and gap.high >= 0 for trial, gap in decision.against_best.items())
     return f"; {near} cannot be told apart from it" if near else ""
 
@@ -114,8 +113,8 @@ def _race(run: RunRecord) -> list[Figure]:
             alt="Points for the plans of the last round: seconds of tuning across, validation quality upwards",
             spec=spec,
             rows=tuple(rows),
-            paper="paper 1, figures 4 and 5",
-            notes=("the dashed line joins plans that no other one beats at less time",),
+            paper="Xie et al. 2022, figures 4 and 5",
+            notes=("the dashed line connects plans that no faster plan matches",),
         )
     ]
 
@@ -124,7 +123,7 @@ def _race(run: RunRecord) -> list[Figure]:
 
 
 def _curves(run: RunRecord, trials: Iterable[tuple[TrialSpec, TrialResult]]) -> list[Figure]:
-    """How the plans of the last round learnt, epoch by epoch."""
+    """Return the learning curves of the plans of the last round."""
     metric, last = METRICS[run.task.metric], {entry.trial for entry in run.final}
     rows: list[Row] = []
     for spec, result in trials:
@@ -134,13 +133,13 @@ def _curves(run: RunRecord, trials: Iterable[tuple[TrialSpec, TrialResult]]) -> 
 
 
 def tuned_curves(opened: Opened) -> list[Figure]:
-    """How a model that was tuned without a race learnt."""
+    """Return the learning curves of a model that was tuned by a given plan."""
     metric = METRICS[opened.result.task.metrics[0]]
     return _learning(_epochs(opened.result.plan.name, opened.history, metric), metric)
 
 
 def _epochs(plan: str, history: Iterable[EvaluationStep], metric: TaskMetric) -> list[Row]:
-    """A row for each evaluation and each of what was found then."""
+    """Return a row for each evaluation and measured quantity."""
     names = {f"validation_{metric.name}": (_judged_by(metric), _scale(metric)[0]), "loss": ("training loss", 1),
              "validation_loss": ("validation loss", 1)}  # fmt: skip
     return [
@@ -152,18 +151,18 @@ def _epochs(plan: str, history: Iterable[EvaluationStep], metric: TaskMetric) ->
 
 
 def _judged_by(metric: TaskMetric) -> str:
-    """The heading of the curves of the deciding metric."""
+    """Return the heading of the curves of the deciding metric."""
     return f"validation {metric.name}"
 
 
 def _learning(rows: Sequence[Row], metric: TaskMetric) -> list[Figure]:
-    """Curves over epochs of quality and losses."""
+    """Return curves of quality and losses over epochs."""
     if not rows:
         return []
     return [
         Figure(
             name="learning",
-            title=_learnt(rows, metric),
+            title=_best_epoch(rows, metric),
             alt="Curves over epochs of validation quality and of the losses, for every plan",
             spec=lines(rows, "epoch", "value", x_title="epoch", y_title="", colour="plan", colour_title="",
                        panel="what", independent=True),
@@ -172,11 +171,11 @@ def _learning(rows: Sequence[Row], metric: TaskMetric) -> list[Figure]:
     ]  # fmt: skip
 
 
-def _learnt(rows: Sequence[Row], metric: TaskMetric) -> str:
-    mine = [row for row in rows if row["what"] == _judged_by(metric)]
-    if not mine:
+def _best_epoch(rows: Sequence[Row], metric: TaskMetric) -> str:
+    quality = [row for row in rows if row["what"] == _judged_by(metric)]
+    if not quality:
         return "The training loss over epochs"
-    best = max(mine, key=lambda row: metric.gain * float(row["value"]))
-    last = max(row["epoch"] for row in mine if row["plan"] == best["plan"])
+    best = max(quality, key=lambda row: metric.gain * float(row["value"]))
+    last = max(row["epoch"] for row in quality if row["plan"] == best["plan"])
     value = f"{best['value']:.1f} points" if _scale(metric)[1] else f"a {metric.name} of {best['value']:.4g}"
     return f"{best['plan']} is best after epoch {best['epoch']:g} of {last:g}: {value} on validation"

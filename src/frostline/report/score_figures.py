@@ -1,4 +1,4 @@
-"""Figures of a measurement: every layer score with its interval, and which layers are alike."""
+"""Figures of a measurement: layer scores with intervals, and the similarity of layers."""
 
 from __future__ import annotations
 
@@ -9,11 +9,16 @@ from frostline.charts.draw import heatmap, lines
 from frostline.records import LayerScore, LayerScores
 from frostline.records.layer_ranges import format_ranges
 
-_STATES = {"mean": "means of tokens", "first": "first tokens", "all": "means of all tokens", "released": "ids above 2"}
+_STATES = {
+    "mean": "token means",
+    "first": "first tokens",
+    "all": "means of all tokens",
+    "released": "means of tokens with ids above 2",
+}
 
 
 def curve_figures(scores: LayerScores) -> list[Figure]:
-    """The curves of all scores; none where every one is undefined."""
+    """Return the curves of all scores; no figure if all values are undefined."""
     drawn = [row for score in scores.scores.values() for row in _rows(score)]
     has_chance = any(row["what"] != "measured" for row in drawn)
     if not drawn:
@@ -26,23 +31,23 @@ def curve_figures(scores: LayerScores) -> list[Figure]:
             spec=lines(drawn, "layer", "value", x_title="layer", y_title="", dash="what" if has_chance else None,
                        dash_title="", interval=("low", "high"), panel="score", marked="best", independent=True),
             rows=tuple(drawn),
-            paper="paper 1, figures 3 and 17",
+            paper="Xie et al. 2022, figures 3 and 17",
             notes=tuple(f"{best_in_words(score)} ({score.better} is good)" for score in scores.scores.values()),
         )
     ]  # fmt: skip
 
 
 def similarity_figures(scores: LayerScores) -> list[Figure]:
-    """How alike layers are, one matrix for each way of pooling."""
-    found = []
+    """Return the similarity of layers, one matrix for each pooling."""
+    figures = []
     for pooling, matrix in scores.similarity.items():
         rows: list[Row] = [
-            {"layer": one, "other": other, "similarity": value}
-            for one, line in enumerate(matrix)
+            {"layer": layer, "other": other, "similarity": value}
+            for layer, line in enumerate(matrix)
             for other, value in enumerate(line)
             if value is not None
         ]
-        found.append(
+        figures.append(
             Figure(
                 name=f"similarity-{pooling}",
                 title=_blocks(rows, _STATES.get(pooling, pooling)),
@@ -50,25 +55,23 @@ def similarity_figures(scores: LayerScores) -> list[Figure]:
                 spec=heatmap(rows, "layer", "other", "similarity", x_title="layer", y_title="layer",
                              value_title="similarity", domain=(0.0, 1.0)),
                 rows=tuple(rows),
-                paper="paper 4, figure 1",
+                paper="Phang et al. 2021, figure 1",
             )
         )  # fmt: skip
-    return [figure for figure in found if figure.rows]
+    return [figure for figure in figures if figure.rows]
 
 
 def best_in_words(score: LayerScore) -> str:
-    """Which layer is the best, and which ones cannot be told apart from it."""
+    """Return which layer is the best, and which layers cannot be told apart from it."""
     if score.best is None:
         return f"{score.name} is undefined at every layer"
     others = [layer for layer in score.tied if layer != score.best]
-    said = f"Layer {score.best} is the best by {score.name}"
-    if not others:
-        return said
-    return f"{said}; {format_ranges(sorted({*others, score.best}))} cannot be told apart"
+    tied = f"; {format_ranges(sorted({*others, score.best}))} cannot be told apart" if others else ""
+    return f"Layer {score.best} is the best by {score.name}{tied}"
 
 
 def _rows(score: LayerScore) -> list[Row]:
-    """A row for every layer, then those of what chance gives."""
+    """Return a row for every layer, then the rows of chance levels."""
     rows: list[Row] = [
         {
             "score": score.name,
@@ -100,9 +103,9 @@ def _rows(score: LayerScore) -> list[Row]:
 
 
 def _blocks(rows: Sequence[Row], states: str) -> str:
-    """Where neighbours differ most: what lies below is unlike what lies above."""
+    """Return a title on where neighbouring layers differ most."""
     steps = {(row["layer"], row["other"]): row["similarity"] for row in rows if row["other"] == row["layer"] + 1}
     if not steps:
-        return f"How alike layers are, by their {states}"
+        return f"Similarity of layers, by {states}"
     (below, above), least = min(steps.items(), key=lambda step: step[1])
-    return f"By their {states}, neighbouring layers differ most between {below} and {above} (similarity {least:.2f})"
+    return f"By {states}, neighbouring layers differ most between {below} and {above} (similarity {least:.2f})"

@@ -1,4 +1,4 @@
-"""The page of a study: how far it is, its paper's figures, its tables, and the trials that failed."""
+"""The page of a study: its progress, figures, tables and failed trials."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from frostline.trials.tables import failures_table
 
 
 def study_page(opened: Opened) -> Page:
-    """What stands on the page of a study."""
+    """Return the page of a study."""
     asked = opened.study
     name = asked.study
     known = STUDIES[name] if name in STUDIES.names() else None
@@ -28,7 +28,7 @@ def study_page(opened: Opened) -> Page:
     if tables:
         sections.append(Section(name="Tables", tables=list(tables.values())))
     sections += _failures(opened)
-    said = [
+    facts = [
         *([] if known is None else [known.paper]),
         f"{', '.join(asked.encoders)} on {', '.join(asked.tasks)}",
         f"{asked.seeds} seed{'' if asked.seeds == 1 else 's'}",
@@ -37,7 +37,7 @@ def study_page(opened: Opened) -> Page:
     return Page(
         kind=f"Study: {name}",
         title=known.question if known else name,
-        subtitle="; ".join(said),
+        subtitle="; ".join(facts),
         sections=sections,
         progress={} if opened.progress is None else _progress(opened.progress, failed=len(opened.failures)),
         command=opened.command,
@@ -47,27 +47,24 @@ def study_page(opened: Opened) -> Page:
 
 
 def _progress(progress: StudyProgress, *, failed: int) -> dict[str, Any]:
-    """How far a study is, as the page says it."""
-    done, total = progress.done, progress.total
+    """Return the progress of a study, as the page shows it."""
+    done, total, left = progress.done, progress.total, progress.seconds_left
     if _has_stopped(progress):
-        said = f"stopped after {done} of {total} trials; the same command goes on"
-        return {"done": done, "total": total, "said": said}
-    said = f"{done} of {total} trials done" + (f", {failed} failed" if failed else "")
-    left = progress.seconds_left
-    how_long = "" if not left else ", less than a minute left" if left < 60 else f", about {left / 60:.0f} min left"
-    return {"done": done, "total": total, "said": said + how_long}
+        message = f"stopped after {done} of {total} trials; the same command continues"
+    else:
+        message = f"{done} of {total} trials done" + (f", {failed} failed" if failed else "")
+        message += "" if not left else ", less than a minute left" if left < 60 else f", about {left / 60:.0f} min left"
+    return {"done": done, "total": total, "message": message}
 
 
 def _has_stopped(progress: StudyProgress) -> bool:
-    """Whether the process that wrote it is gone; of another machine's nothing is known."""
+    """Return whether the process that runs the study is gone; unknown, so False, for another machine."""
     if progress.host != socket.gethostname() or progress.process is None:
         return False
     try:
         os.kill(progress.process, 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:
-        pass
+    except OSError as error:
+        return isinstance(error, ProcessLookupError)  # other errors are of a process that runs
     return False
 
 
@@ -76,7 +73,5 @@ def _failures(opened: Opened) -> list[Section]:
         return []
     table = failures_table(opened.failures).without("traceback")
     return [
-        Section(
-            name="Trials that failed", tables=[table], text=["The same study with `retry_failed=True` runs them again."]
-        )
+        Section(name="Failed trials", tables=[table], text=["The same study with `retry_failed=True` runs them again."])
     ]

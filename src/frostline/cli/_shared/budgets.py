@@ -1,17 +1,15 @@
-"""Flags that limit what plans may cost, and choose what is wanted of them."""
+"""Flags for the limits of plans, and for the goal among plans within the limits."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import Annotated, cast
 
 import typer
 
 from frostline.errors import OptionError
-
-if TYPE_CHECKING:
-    from frostline.records.budget import Budget, Goal
+from frostline.records.budget import Budget, Goal
 
 _UNITS = {"": 1, "k": 1e3, "m": 1e6, "b": 1e9}
 # A comma only before three digits: elsewhere it is another country's point, and 1,5M would be read as 15M.
@@ -20,53 +18,54 @@ _COUNT = re.compile(r"((?:\d{1,3}(?:[,_]\d{3})+|\d*)(?:\.\d*)?)\s*([kmb]?)")
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetOptions:
-    """Limits on plans, and the goal among those that keep them."""
+    """Limits of plans, and the goal among plans within the limits."""
 
     minutes: Annotated[
-        float | None, typer.Option("--minutes", help="Time for the whole run.", show_default="no limit")
+        float | None,
+        typer.Option("--minutes", help="Time limit for the whole run, in minutes.", show_default="no limit"),
     ] = None
     max_trainable: Annotated[
         str | None,
-        typer.Option("--max-trainable", help="Parameters that may train, as in 500k or 5M.", show_default="no limit"),
+        typer.Option("--max-trainable", help="Most trainable parameters, as in 500k or 5M.", show_default="no limit"),
     ] = None
     max_latency: Annotated[
         str | None,
         typer.Option(
             "--max-latency",
-            help="Time of a prediction, as a share of the whole encoder's: 0.5 or 50%.",
+            help="Highest latency relative to the whole encoder, as in 0.5 or 50%.",
             show_default="no limit",
         ),
     ] = None
     max_memory: Annotated[
-        float | None, typer.Option("--max-memory", help="Gigabytes of memory for tuning.", show_default="no limit")
+        float | None,
+        typer.Option("--max-memory", help="Most memory for tuning, in gigabytes.", show_default="no limit"),
     ] = None
     max_layers: Annotated[
-        int | None, typer.Option("--max-layers", help="Layers that the saved model may have.", show_default="no limit")
+        int | None, typer.Option("--max-layers", help="Most layers in the saved model.", show_default="no limit")
     ] = None
     smallest: Annotated[
-        bool, typer.Option("--smallest", help="Of the plans that are good enough, take the smallest model.")
+        bool, typer.Option("--smallest", help="Choose the smallest model among the plans within the margin.")
     ] = False
     fastest: Annotated[
-        bool, typer.Option("--fastest", help="Of the plans that are good enough, take the fastest at predicting.")
+        bool,
+        typer.Option("--fastest", help="Choose the model with the lowest latency among the plans within the margin."),
     ] = False
-    best: Annotated[bool, typer.Option("--best", help="Take the best plan on validation, whatever it costs.")] = False
+    best: Annotated[bool, typer.Option("--best", help="Choose the best plan on validation, whatever it costs.")] = False
     allow_frostline_only: Annotated[
         bool,
-        typer.Option("--allow-frostline-only", help="Let plans take part whose models transformers alone cannot load."),
+        typer.Option("--allow-frostline-only", help="Also consider plans whose models only Frostline can load."),
     ] = False
 
     def budget(self, *, margin: float | None = None) -> Budget:
         """Return the limits and the goal.
 
         Args:
-            margin: points of the metric that a cheaper plan may cost.
+            margin: largest acceptable loss in the metric, in points.
         """
-        from frostline.records.budget import Budget
-
         goals = {"smallest": self.smallest, "fastest": self.fastest, "best": self.best}
         chosen = [name for name, wanted in goals.items() if wanted]
         if len(chosen) > 1:
-            raise OptionError(f"--{' and --'.join(chosen)}: say one of them")
+            raise OptionError(f"--{' and --'.join(chosen)}: choose one")
         return Budget(
             minutes=self.minutes,
             max_trainable=None if self.max_trainable is None else _count(self.max_trainable),
@@ -80,20 +79,20 @@ class BudgetOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class RunBudgetOptions(BudgetOptions):
-    """Limits, the goal, and what a cheaper plan may cost."""
+    """Limits, goal and margin."""
 
     margin: Annotated[
         float | None,
         typer.Option(
             "--margin",
             help="Largest acceptable loss in the metric, in points, in exchange for a cheaper plan.",
-            show_default="1; none of mse",
+            show_default="1; none for mse",
         ),
     ] = None
 
 
 def _count(words: str) -> float:
-    """'5M' as a number."""
+    """Return '5M' as a number."""
     match = _COUNT.fullmatch(words.strip().lower())
     try:
         if match is None:
@@ -104,7 +103,7 @@ def _count(words: str) -> float:
 
 
 def _share(words: str) -> float:
-    """'50%' as a number."""
+    """Return '50%' as a number."""
     try:
         return float(words.strip().rstrip("%")) / (100 if words.strip().endswith("%") else 1)
     except ValueError:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from dataclasses import MISSING, Field, fields, is_dataclass
+from dataclasses import fields, is_dataclass
+from inspect import Parameter
 from typing import Any, get_type_hints
 
 
@@ -16,10 +17,12 @@ def expand_groups(function: Callable[..., None]) -> Callable[..., None]:
     one parameter, which is replaced by the dataclass's fields here and filled from them when the command is called.
     """
     own = inspect.signature(function, eval_str=True).parameters
-    groups = {name: one.annotation for name, one in own.items() if _is_group(one.annotation)}
-    flags = [
-        flag for name, one in own.items() for flag in (_flags(groups[name]) if name in groups else (_keyword(one),))
-    ]
+    groups: dict[str, Any] = {
+        name: parameter.annotation for name, parameter in own.items() if is_dataclass(parameter.annotation)
+    }
+    flags: list[Parameter] = []
+    for name, parameter in own.items():
+        flags += _flags(groups[name]) if name in groups else [parameter.replace(kind=Parameter.KEYWORD_ONLY)]
 
     @functools.wraps(function)
     def call(**given: Any) -> None:
@@ -34,23 +37,6 @@ def expand_groups(function: Callable[..., None]) -> Callable[..., None]:
     return call
 
 
-def _is_group(annotation: Any) -> bool:
-    return isinstance(annotation, type) and is_dataclass(annotation)
-
-
-def _flags(group: type[Any]) -> tuple[inspect.Parameter, ...]:
+def _flags(group: type[Any]) -> list[Parameter]:
     hints = get_type_hints(group, include_extras=True)
-    return tuple(
-        inspect.Parameter(
-            field.name, inspect.Parameter.KEYWORD_ONLY, default=_default(field), annotation=hints[field.name]
-        )
-        for field in fields(group)
-    )
-
-
-def _default(field: Field[Any]) -> Any:
-    return inspect.Parameter.empty if field.default is MISSING else field.default
-
-
-def _keyword(parameter: inspect.Parameter) -> inspect.Parameter:
-    return parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+    return [field.replace(annotation=hints[name]) for name, field in inspect.signature(group).parameters.items()]

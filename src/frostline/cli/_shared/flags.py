@@ -1,4 +1,4 @@
-"""Flags in place of the parameters that the library's messages name."""
+"""Names of flags instead of parameters in the library's messages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _OTHER = {"encoder": "--model", "task": "--data", "form": "--format", "scheme": 
 
 def with_flags(text: str) -> str:
     """Return the message with a flag for every parameter: '--max-latency 2' for '`max_latency=2`'."""
-    return _PARAMETER.sub(lambda found: _flag(found[1], found[2]), text)
+    return _PARAMETER.sub(lambda match: _flag(match[1], match[2]), text)
 
 
 def _flag(name: str, value: str | None) -> str:

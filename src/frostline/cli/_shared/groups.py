@@ -1,4 +1,4 @@
-"""Groups of flags that commands share: each is declared once, and does the work that belongs to it."""
+"""Groups of flags that several commands have, each declared once, with the loading that belongs to it."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import typer
 
 from frostline.cli._shared import options, screen
 from frostline.errors import OptionError
+from frostline.records.compute import Compute
 
 if TYPE_CHECKING:
     import torch
 
     from frostline.encoders.encoder import Encoder
-    from frostline.records.compute import Compute
     from frostline.tasks import Task
     from frostline.tasks.task import Kind
 
 
 @dataclass(frozen=True, kw_only=True)
 class DataOptions:
-    """Which labelled rows, and what their columns are."""
+    """The labelled data and its columns."""
 
-    file: Annotated[str | None, typer.Argument(metavar="DATA", help="The same as --data.", show_default=False)] = None
+    file: Annotated[str | None, typer.Argument(metavar="DATA", help="Same as --data.", show_default=False)] = None
     data: Annotated[
         str | None,
         typer.Option(
@@ -47,7 +47,7 @@ class DataOptions:
         None
     )
     metric: Annotated[
-        str | None, typer.Option("--metric", help="How predictions are judged.", show_default="the task's own")
+        str | None, typer.Option("--metric", help="Metric that decides.", show_default="the task's default")
     ] = None
 
     def __post_init__(self) -> None:
@@ -55,21 +55,21 @@ class DataOptions:
             raise OptionError(f"data given twice: {self.file!r} and --data {self.data!r}; give it once")
         if self.source is not None and not self.source.strip():
             raise OptionError(
-                "data '': is empty; give a file, a preset or a hub id, or leave it out for the embedded data"
+                "data '': is empty; give a file, a preset or a hub id, or omit it to use the embedded data"
             )
 
     @property
     def source(self) -> str | None:
-        """What the data was given as, by name or by flag; None for the embedded data."""
+        """The data, as an argument or as a flag; None for the embedded data."""
         return self.data if self.file is None else self.file
 
     def load_task(self, *, seed: int, kind: Kind | None = None, splits: bool = True) -> Task:
         """Return the task.
 
         Args:
-            seed: of splits.
-            kind: what the labels are, where --kind does not tell.
-            splits: whether to carve splits.
+            seed: seed of the splits.
+            kind: kind of task to assume without --kind.
+            splits: whether to split off validation and test rows.
         """
         from frostline.api._arguments import DEMO_TASK
         from frostline.tasks import load_task
@@ -81,7 +81,7 @@ class DataOptions:
                 text_pair=self.text_pair,
                 label=self.label,
                 choices=self.choices,
-                kind=kind if self.kind is None else self.kind.value,
+                kind=self.kind or kind,
                 data_dir=self.data_dir,
                 validation=self.validation,
                 test=self.test,
@@ -91,7 +91,7 @@ class DataOptions:
             )
 
     def load_task_or_sample(self, *, seed: int) -> Task:
-        """Return the task; of the embedded data a part that is small enough for a first run of a few minutes."""
+        """Return the task; without data, a part of the embedded data, small enough for a first run of a few minutes."""
         from frostline.api._arguments import sample_demo
 
         task = self.load_task(seed=seed)
@@ -100,7 +100,7 @@ class DataOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderOptions:
-    """Which encoder."""
+    """The encoder."""
 
     model: Annotated[
         str | None,
@@ -123,7 +123,7 @@ class MachineOptions:
     """Where this process computes."""
 
     threads: Annotated[
-        int | None, typer.Option("--threads", min=1, max=256, help="CPU threads to use.", show_default="all cores")
+        int | None, typer.Option("--threads", min=1, max=256, help="CPU threads.", show_default="all cores")
     ] = None
     device: options.Device = "cpu"
 
@@ -139,24 +139,22 @@ class ComputeOptions:
     """Where trials run."""
 
     workers: Annotated[
-        int | None, typer.Option("--workers", help="Processes that run trials at the same time.", show_default="1")
+        int | None, typer.Option("--workers", help="Parallel processes for trials.", show_default="1")
     ] = None
     on: Annotated[
         str | None,
         typer.Option(
             "--on",
             metavar="ray|ADDRESS",
-            help="Run trials with Ray, here or on the cluster at the address.",
+            help="Run trials with Ray, on this machine or on the cluster at ADDRESS.",
             show_default="processes on this machine",
         ),
     ] = None
-    cpus_per_trial: Annotated[float, typer.Option("--cpus-per-trial", help="CPUs of a trial, with --on.")] = 1
-    gpus_per_trial: Annotated[float, typer.Option("--gpus-per-trial", help="GPUs of a trial, with --on.")] = 0
+    cpus_per_trial: Annotated[float, typer.Option("--cpus-per-trial", help="CPUs per trial, with --on.")] = 1
+    gpus_per_trial: Annotated[float, typer.Option("--gpus-per-trial", help="GPUs per trial, with --on.")] = 0
 
     def compute(self, device: torch.device) -> Compute:
         """Return where trials run."""
-        from frostline.records.compute import Compute
-
         return Compute(
             workers=1 if self.workers is None else self.workers,
             on=self.on,

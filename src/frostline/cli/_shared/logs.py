@@ -1,4 +1,4 @@
-"""What commands print of the library's log, and what they write to a file of it."""
+"""The library's log, as commands print it and write it to a file."""
 
 from __future__ import annotations
 
@@ -19,29 +19,26 @@ from frostline.errors import FrostlineError, OptionError, TrialError
 from frostline.progress import logger
 
 
-class _WithTimes(logging.Formatter):
-    """Lines of the file: when, how important, what."""
-
-    def __init__(self) -> None:
-        super().__init__("%(asctime)s %(levelname)-7s %(message)s")
+class _WithFlags(logging.Formatter):
+    """A formatter of messages that names flags instead of parameters."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (logging's own name)
-        """Return the line, with flags for parameters."""
+        """Return the line."""
         return with_flags(super().formatMessage(record))
 
 
 @dataclass(frozen=True, kw_only=True)
 class LogOptions:
-    """How much a command says."""
+    """How much a command prints."""
 
     verbose: Annotated[
-        bool, typer.Option("--verbose", help="Print details, too, and the tracebacks of failed trials.")
+        bool, typer.Option("--verbose", help="Also print details, and the tracebacks of failed trials.")
     ] = False
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print results, warnings and errors only.")] = False
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print only results, warnings and errors.")] = False
     log_file: Annotated[
         Path | None,
         typer.Option(
-            "--log-file", metavar="FILE", help="Append all details, with times, to a file.", show_default=False
+            "--log-file", metavar="FILE", help="Append the log with all details to a file.", show_default=False
         ),
     ] = None
 
@@ -51,11 +48,11 @@ class LogOptions:
 
     @property
     def level(self) -> int:
-        """The least level that is printed."""
+        """The lowest level that is printed."""
         return logging.DEBUG if self.verbose else logging.WARNING if self.quiet else logging.INFO
 
     def open_file(self) -> logging.FileHandler | None:
-        """Return the handler that appends to the file, if one is wanted."""
+        """Return the handler that appends to the log file, if there is one."""
         if self.log_file is None:
             return None
         try:
@@ -64,12 +61,12 @@ class LogOptions:
             raise OptionError(
                 f"--log-file {self.log_file}: cannot be written ({error.strerror}); give another file"
             ) from None
-        handler.setFormatter(_WithTimes())
+        handler.setFormatter(_WithFlags("%(asctime)s %(levelname)-7s %(message)s"))
         return handler
 
 
 def with_log(function: Callable[..., None]) -> Callable[..., None]:
-    """Return the command with flags for its log, which is printed and written while it runs."""
+    """Return the command with flags for its log."""
 
     @functools.wraps(function)
     def call(*, log: LogOptions, **given: Any) -> None:
@@ -84,7 +81,7 @@ def with_log(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def _in_words(given: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the options that are set, those of groups too."""
+    """Yield the options that are set, including those in groups."""
     for name, value in given.items():
         if is_dataclass(value):
             yield from _in_words(vars(value))
@@ -94,11 +91,11 @@ def _in_words(given: Mapping[str, Any]) -> Iterator[str]:
 
 @contextlib.contextmanager
 def listening(options: LogOptions, *, is_json: bool = False) -> Iterator[None]:
-    """Print what the library logs, and write it to the file if one is wanted, while the block runs.
+    """Print the library's log, and write it to the log file if there is one, while the block runs.
 
     Args:
         options: how much is printed, and the file.
-        is_json: whether standard output is for one JSON object alone.
+        is_json: whether standard output is reserved for one JSON object.
     """
     file, before = options.open_file(), logger.level
     handlers: list[logging.Handler] = [screen.Lines(options.level, is_json=is_json), *([file] if file else [])]
@@ -121,7 +118,7 @@ def listening(options: LogOptions, *, is_json: bool = False) -> Iterator[None]:
 
 
 def _write_end(file: logging.Handler, error: BaseException) -> None:
-    """Write how the command ended; on the screen, `frostline.cli.invoke` says it."""
+    """Write how the command ended; `frostline.cli.invoke` prints it."""
     trace = None if isinstance(error, FrostlineError) else (type(error), error, error.__traceback__)
     words = str(error) or type(error).__name__
     file.handle(logger.makeRecord(logger.name, logging.ERROR, "", 0, words, (), trace))

@@ -1,4 +1,4 @@
-"""Flags that say how layers train, and recipes from files."""
+"""Flags for hyperparameters, and recipes from files."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ RecipeFile = Annotated[
 
 
 def fields_of(file: Path | None, **given: Any) -> dict[str, Any]:
-    """Return the fields of a recipe that are set: those of a file, overridden by flags that are given.
+    """Return the fields of a recipe that are set in a file, overridden by those that are set by flags.
 
     Args:
         file: the JSON file, if there is one.
-        given: flags by the name of their field; None where a flag is not given.
+        given: values of flags by the name of their field; None without a flag.
     """
     from frostline.api._arguments import recipe_fields
 
@@ -35,31 +35,29 @@ def fields_of(file: Path | None, **given: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class TrialRecipeOptions:
-    """How the trials of a run train; the fields are those of `Recipe`, None where a flag is not given."""
+    """Hyperparameters of the trials of a run: fields of `Recipe`, None without a flag."""
 
     recipe_file: RecipeFile = None
     epochs: Annotated[
         int | None,
-        typer.Option("--epochs", help="Passes over the training rows in a complete trial.", show_default="3"),
+        typer.Option("--epochs", help="Epochs of a complete trial.", show_default="3"),
     ] = None
-    batch: Annotated[int | None, typer.Option("--batch", help="Rows per step.", show_default="32")] = None
+    batch: Annotated[int | None, typer.Option("--batch", help="Batch size.", show_default="32")] = None
     learning_rate: Annotated[
         float | None,
         typer.Option(
-            help="The learning rate of every plan.",
-            show_default="what suits each plan, and twice that for the best one",
+            help="Learning rate of every plan.",
+            show_default="by the plan; the best plan also with twice that",
         ),
     ] = None
     max_length: options.MaxLength = None
-    seed: Annotated[
-        int | None, typer.Option("--seed", min=0, help="Seed of everything drawn at random.", show_default="0")
-    ] = None
+    seed: Annotated[int | None, typer.Option("--seed", min=0, help="Random seed.", show_default="0")] = None
 
     def given(self, *, threads: int | None) -> dict[str, Any]:
         """Return the fields of the recipe that are set, by flags or by the file.
 
         Args:
-            threads: CPU threads, if they are given.
+            threads: CPU threads, if set.
         """
         flags = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "recipe_file"}
         return fields_of(self.recipe_file, threads=threads, **flags)
@@ -67,40 +65,40 @@ class TrialRecipeOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class RecipeOptions(TrialRecipeOptions):
-    """How layers train, in full."""
+    """All hyperparameters of tuning."""
 
     epochs: Annotated[
         int | None,
-        typer.Option(
-            "--epochs", help="Passes over the training rows.", show_default="3, and 30 where only the head trains"
-        ),
+        typer.Option("--epochs", help="Epochs of training.", show_default="3, or 30 if only the head is trained"),
     ] = None
-    learning_rate: Annotated[
-        float | None, typer.Option(help="The highest learning rate.", show_default="what suits the plan")
-    ] = None
+    learning_rate: Annotated[float | None, typer.Option(help="Peak learning rate.", show_default="by the plan")] = None
     schedule: Annotated[
-        str | None, typer.Option(help="Decay of the rate after warm-up: linear or constant.", show_default="linear")
+        str | None,
+        typer.Option(help="Learning-rate schedule after warm-up: linear or constant.", show_default="linear"),
     ] = None
-    warmup: Annotated[
-        float | None, typer.Option(help="Share of the steps over which the rate rises.", show_default="0.06")
-    ] = None
+    warmup: Annotated[float | None, typer.Option(help="Share of the steps used for warm-up.", show_default="0.06")] = (
+        None
+    )
     weight_decay: Annotated[
-        float | None, typer.Option(help="Weight decay of AdamW, on all but norms and biases.", show_default="0")
+        float | None, typer.Option(help="Weight decay of AdamW, except on norms and biases.", show_default="0")
     ] = None
     clip: Annotated[
         float | None, typer.Option(help="Clip gradients to this norm; 0 disables clipping.", show_default="1")
     ] = None
     accumulate: Annotated[int | None, typer.Option(help="Gradient accumulation steps.", show_default="1")] = None
     dropout: Annotated[
-        float | None, typer.Option(help="Dropout of layers and head.", show_default="the encoder's own")
+        float | None, typer.Option(help="Dropout in layers and head.", show_default="the encoder's own")
     ] = None
     head: Annotated[
         str | None,
-        typer.Option(help="'family' for the family's own head, 'mean' for a mean-pooled one.", show_default="family"),
+        typer.Option(
+            help="'family' for the architecture's own head, 'mean' for mean pooling and a linear layer.",
+            show_default="family",
+        ),
     ] = None
     select: Annotated[
         str | None,
-        typer.Option(help="Evaluation to keep: 'best' on validation, or the 'last'.", show_default="best"),
+        typer.Option(help="Checkpoint to keep: 'best' on validation, or 'last'.", show_default="best"),
     ] = None
     patience: Annotated[
         int | None,

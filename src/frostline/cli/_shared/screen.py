@@ -1,4 +1,4 @@
-"""What commands share on the screen: tables to standard output, progress to standard error."""
+"""Output of commands: results on standard output, progress on standard error."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -20,15 +20,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from frostline.cli._shared.flags import with_flags
+from frostline.errors import Interrupted
 from frostline.progress import Progress, Step, logger, silent
+from frostline.records.table import Table as ResultTable
 from frostline.records.table import cell_in_words
-
-if TYPE_CHECKING:
-    from frostline.records.table import Table as ResultTable
 
 _ROWS_ON_SCREEN = 60
 _STANDING_ROWS = 12
-_QUIET_SECONDS = 30  # at most, between two lines where there is no terminal
+_QUIET_SECONDS = 30  # between two lines of progress without a terminal
 
 
 class _Results(Console):
@@ -39,12 +38,12 @@ class _Results(Console):
 
 
 def out(width: int = 160) -> Console:
-    """The console for results. Wide where it is not a terminal, so that piped tables are never folded."""
+    """Return the console for results; wide without a terminal, so that piped tables are not wrapped."""
     return _Results(width=None if sys.stdout.isatty() else width, highlight=False)
 
 
 def print_json(value: Mapping[str, Any]) -> None:
-    """One JSON object on standard output."""
+    """Print one JSON object on standard output."""
     sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
@@ -53,8 +52,43 @@ def size_in_words(count: int) -> str:
     return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.1f} MB"
 
 
+def list_records(
+    name: str, records: Sequence[Mapping[str, Any]], headings: Mapping[str, str], *, as_json: bool
+) -> None:
+    """Print records as one JSON object, or as a table of some of their fields.
+
+    Args:
+        name: key of the JSON object.
+        records: the records, as plain JSON values.
+        headings: headings of the table by field.
+        as_json: whether to print JSON.
+    """
+    if as_json:
+        print_json({name: records})
+    else:
+        out().print(table(list(headings.values()), [[_in_words(row[key]) for key in headings] for row in records]))
+
+
+def _in_words(value: Any) -> str:
+    return ", ".join(value) if isinstance(value, list) else str(value)
+
+
+def print_metrics(metrics: Mapping[str, Mapping[str, float]], counts: Mapping[str, int]) -> None:
+    """Print a table of metrics.
+
+    Args:
+        metrics: values by split and metric.
+        counts: numbers of rows by split.
+    """
+    names = list(dict.fromkeys(name for values in metrics.values() for name in values))
+    lines = [
+        [split, f"{counts[split]:,}", *(f"{values[name]:.4f}" for name in names)] for split, values in metrics.items()
+    ]
+    out().print(table(["rows", "count", *names], lines, right=["count", *names]))
+
+
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = ()) -> Table:
-    """A plain table; the columns named in `right` are aligned to the right."""
+    """Return a plain table; the columns named in `right` are aligned to the right."""
     made = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
         made.add_column(escape(column), justify="right" if column in right else "left")
@@ -77,9 +111,9 @@ def rich_table(made: ResultTable, *, left: Sequence[str], rows: int | None = Non
 
 @contextlib.contextmanager
 def starting() -> Iterator[None]:
-    """A spinner while libraries are imported; an interrupt then ends the program at once.
+    """Show a spinner while libraries are imported; an interrupt then ends the program at once.
 
-    An import that is interrupted half-way leaves modules that fail later, in ways that hide what happened.
+    An interrupted import leaves half-loaded modules, which fail later in confusing ways.
     """
 
     def stop(number: int, frame: object) -> None:
@@ -99,8 +133,23 @@ def starting() -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def resumable(how: str | None) -> Iterator[None]:
+    """Tell the user how to continue, if the block is interrupted.
+
+    Args:
+        how: how to continue; None if that is impossible.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        if how is None:
+            raise
+        raise Interrupted(f"interrupted; {how}") from None
+
+
+@contextlib.contextmanager
 def waiting(what: str) -> Iterator[None]:
-    """A spinner on standard error while something slow happens; nothing where that is not a terminal."""
+    """Show a spinner on standard error while the block runs; nothing without a terminal."""
     console = Console(stderr=True)
     if is_quiet() or not console.is_terminal:
         yield
@@ -112,27 +161,30 @@ def waiting(what: str) -> Iterator[None]:
 _LIVE: list[Live] = []  # the bar that is on the screen, if there is one
 
 
-@contextlib.contextmanager
-def _running(live: Live) -> Iterator[None]:
-    _LIVE.append(live)
-    try:
-        yield
-    finally:
-        _LIVE.pop()
+def say(*lines: str, style: str | None = None, wrap: bool = True) -> None:
+    """Print lines on standard output; above the bar where both are on one screen.
 
-
-def say(line: str) -> None:
-    """One line of what is going on, on standard output; above the bar where both are on one screen."""
+    Args:
+        lines: the lines.
+        style: rich's style of them.
+        wrap: whether to break long lines between words; not for what may be copied, such as paths.
+    """
     console = _LIVE[-1].console if _LIVE and sys.stdout.isatty() else out()
-    console.print(line, markup=False, highlight=False)
+    for line in lines:
+        console.print(line, style=style, markup=False, highlight=False, soft_wrap=not wrap)
+
+
+def say_notes(notes: Iterable[str]) -> None:
+    """Print notes on standard output, less prominent than results."""
+    say(*(f"note: {note}" for note in notes), style="dim")
 
 
 class Lines(logging.Handler):
-    """Prints what is logged, a line each: information on standard output, details and warnings on standard error.
+    """Prints the log: information on standard output, details and warnings on standard error.
 
     Args:
-        level: the least that is printed.
-        is_json: whether standard output is for one JSON object alone.
+        level: lowest level that is printed.
+        is_json: whether standard output is reserved for one JSON object.
     """
 
     def __init__(self, level: int, *, is_json: bool = False) -> None:
@@ -163,7 +215,7 @@ def _lines() -> Lines | None:
 
 
 def is_quiet() -> bool:
-    """Return whether results, warnings and errors are all that is wanted."""
+    """Return whether only results, warnings and errors are printed."""
     lines = _lines()
     return lines is not None and lines.level > logging.INFO
 
@@ -182,7 +234,7 @@ def describe(step: Step) -> str:
 
 
 def _logged(progress: Progress) -> Progress:
-    """Return the callback, which logs every stage as it begins, too."""
+    """Return a callback that also logs the beginning of every stage."""
     stage = ""
 
     def show(step: Step) -> None:
@@ -196,7 +248,7 @@ def _logged(progress: Progress) -> Progress:
 
 
 def _lines_in_log(console: Console) -> Progress:
-    """Return what replaces the bar where there is no terminal for one: a line once in a while."""
+    """Return a callback that prints a line once in a while, instead of a bar."""
     last = time.monotonic()
 
     def show(step: Step) -> None:
@@ -214,7 +266,7 @@ def _lines_in_log(console: Console) -> Progress:
 def stages() -> Iterator[Progress]:
     """Yield a progress callback that moves a bar on standard error, with interim results above it.
 
-    Without a terminal, in a log say, it prints a line every half minute. Stages are logged as details.
+    Without a terminal, it prints a line every half minute. Stages are logged as details.
     """
     if is_quiet():
         yield _logged(silent)
@@ -228,7 +280,9 @@ def stages() -> Iterator[Progress]:
     columns = (bars.TextColumn("{task.description}"), bars.BarColumn(), bars.MofNCompleteColumn())
     bar = bars.Progress(*columns, bars.TimeRemainingColumn(), console=console)
     task = bar.add_task("starting", total=None)
-    with Live(bar, console=console, transient=True, refresh_per_second=8) as live, _running(live):
+    with Live(bar, console=console, transient=True, refresh_per_second=8) as live, contextlib.ExitStack() as stack:
+        _LIVE.append(live)
+        stack.callback(_LIVE.pop)
         stage = ""
 
         def show(step: Step) -> None:
@@ -245,48 +299,49 @@ def stages() -> Iterator[Progress]:
 
 
 def _standing(made: ResultTable) -> Table:
-    """Return an interim result, as much of it as fits above the bar."""
+    """Return the first rows of an interim result, to show above the bar."""
     shown = rich_table(made, left=("plan", "from"), rows=_STANDING_ROWS)
     shown.title, shown.title_justify = made.title, "left"
     return shown
 
 
 def show_table(made: ResultTable) -> None:
-    """A study's table on standard output, with its title and notes; on a terminal with no more rows than can be read.
+    """Print a study's table with its title and notes; on a terminal, only the first rows.
 
-    What is the same in all rows stands above the table, and the two ends of an interval in one column.
+    Constant columns are printed once, above the table, and the two ends of an interval in one column.
     """
     console = out(width=1000)
     console.print(made.title, style="bold", markup=False)
     rows = [_with_intervals(record) for record in made.records()]
     same = [name for name in (rows[0] if len(rows) > 1 else {}) if len({str(row[name]) for row in rows}) == 1]
-    told = [name for name in same if rows[0][name] is False or rows[0][name] not in (None, 0, "")]
-    if said := [f"{name} {cell_in_words(rows[0][name])}" for name in told]:
-        console.print(", ".join(said), markup=False)
+    constants = [name for name in same if rows[0][name] is False or rows[0][name] not in (None, 0, "")]
+    if constants:
+        line = ", ".join(f"{name} {cell_in_words(rows[0][name])}" for name in constants)
+        console.print(line, markup=False)
     columns = [name for name in (rows[0] if rows else made.columns) if name not in same]
     shown = rows[:_ROWS_ON_SCREEN] if sys.stdout.isatty() else rows
     numbers = [name for name in columns if any(isinstance(row[name], int | float) for row in rows)]
     console.print(table(columns, [[cell_in_words(row[name]) for name in columns] for row in shown], right=numbers))
     if len(shown) < len(rows):
-        console.print(f"... and {len(rows) - len(shown)} rows more", markup=False)
+        console.print(f"... and {len(rows) - len(shown)} more rows", markup=False)
     for note in made.notes:
         console.print(f"note: {note}", markup=False)
     console.print()
 
 
-_RESAMPLED = ("seeds", "rows")  # columns of intervals that are named after it, not after what lies between their ends
+_RESAMPLED = ("seeds", "rows")  # prefixes of intervals that name what was resampled
 
 
 def _with_intervals(record: Mapping[str, object]) -> dict[str, object]:
-    """The row with `low` and `high`, `x_low` and `x_high` each as one interval."""
-    found: dict[str, object] = {}
+    """Return the row with `low` and `high`, `x_low` and `x_high` each as one interval."""
+    joined: dict[str, object] = {}
     for name, value in record.items():
         start = name.removesuffix("low")
         if name.endswith("low") and f"{start}high" in record:
             high = record[f"{start}high"]
             ends = None if value is None or high is None else f"{cell_in_words(value)} to {cell_in_words(high)}"
             of = start[:-1]
-            found[f"95% over {of}" if of in _RESAMPLED else f"{of} 95%" if of else "95% interval"] = ends
+            joined[f"95% over {of}" if of in _RESAMPLED else f"{of} 95%" if of else "95% interval"] = ends
         elif not (name.endswith("high") and f"{name.removesuffix('high')}low" in record):
-            found[name] = value
-    return found
+            joined[name] = value
+    return joined
