@@ -12,7 +12,7 @@ def _one_to_all(depth: int) -> list[dict[str, Value]]:
     return [{"layers": count, "keep_top": keep} for count in counts for keep in (True, False)]
 
 
-@strategy(paper="1, section 3.2", name="best-down", proposed=_one_to_all, fallback="probe.linear")
+@strategy(paper="Xie et al. 2022, section 3.2", name="best-down", proposed=_one_to_all, fallback="probe.linear")
 def best_down(
     depth: int, scores: LayerScores, *, seed: int, layers: int = 3, keep_top: bool = True, score: str = "variability"
 ) -> Plan:

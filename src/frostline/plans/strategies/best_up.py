@@ -7,7 +7,7 @@ from frostline.plans.strategies import best_layer, strategy
 from frostline.records import LayerScores, Plan
 
 
-@strategy(paper="1, section 3.2", name="best-up", fallback="probe.linear")
+@strategy(paper="Xie et al. 2022, section 3.2", name="best-up", fallback="probe.linear")
 def best_up(
     depth: int, scores: LayerScores, *, seed: int, top: int = 0, keep_top: bool = True, score: str = "variability"
 ) -> Plan:

@@ -11,7 +11,7 @@ def _third_and_half(depth: int) -> list[dict[str, Value]]:
     return [{"n": count, "layers": min(3, depth - count)} for count in sorted({depth // 3, depth // 2}) if count]
 
 
-@strategy(paper="4", name="drop-top", proposed=_third_and_half)
+@strategy(paper="Phang et al. 2021", name="drop-top", proposed=_third_and_half)
 def drop_top(depth: int, scores: LayerScores | None, *, seed: int, n: int = 1, layers: int = 3) -> Plan:
     """Drop the last n layers, and tune the topmost of the others."""
     if n >= depth:

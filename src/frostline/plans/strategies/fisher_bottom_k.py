@@ -6,7 +6,7 @@ from frostline.plans.strategies import as_control, check_layer_count, count_laye
 from frostline.records import LayerScores, Plan
 
 
-@strategy(paper="2, control", name="fisher-bottom-k", proposed=as_control)
+@strategy(paper="Lodha et al. 2023, control", name="fisher-bottom-k", proposed=as_control)
 def fisher_bottom_k(depth: int, scores: LayerScores, *, seed: int, k: int = 1, score: str = "fisher") -> Plan:
     """Tune the k layers with the least Fisher information."""
     count = check_layer_count(k, depth, "fisher-bottom-k")

@@ -6,7 +6,7 @@ from frostline.plans.strategies import check_layer_count, count_layers, ranked_l
 from frostline.records import LayerScores, Plan
 
 
-@strategy(paper="2", name="fisher-top-k", proposed=up_to_three)
+@strategy(paper="Lodha et al. 2023", name="fisher-top-k", proposed=up_to_three)
 def fisher_top_k(depth: int, scores: LayerScores, *, seed: int, k: int = 3, score: str = "fisher") -> Plan:
     """Tune the k layers with the most Fisher information, wherever they are."""
     count = check_layer_count(k, depth, "fisher-top-k")

@@ -11,7 +11,7 @@ def _quarters(depth: int) -> list[dict[str, Value]]:
     return [{"n": count} for count in sorted({depth // 4, depth // 2, 3 * depth // 4}) if count]
 
 
-@strategy(paper="5", name="freeze-n", proposed=_quarters)
+@strategy(paper="Lee et al. 2019", name="freeze-n", proposed=_quarters)
 def freeze_n(depth: int, scores: LayerScores | None, *, seed: int, n: int = 0) -> Plan:
     """Freeze the embeddings and the first n layers and tune the rest; 0 is full fine-tuning."""
     if n > depth:

@@ -6,7 +6,7 @@ from frostline.plans.strategies import strategy
 from frostline.records import LayerScores, Plan
 
 
-@strategy(paper="all", name="full", baseline="full fine-tuning", joins="last")
+@strategy(paper="all five papers", name="full", baseline="full fine-tuning", joins="last")
 def full(depth: int, scores: LayerScores | None, *, seed: int) -> Plan:
     """Tune every layer and the embeddings."""
     return Plan.full(depth)

@@ -8,7 +8,7 @@ from frostline.plans.strategies import as_control, check_layer_count, strategy
 from frostline.records import LayerScores, Plan
 
 
-@strategy(paper="2, our control", name="random-k", proposed=as_control)
+@strategy(paper="Lodha et al. 2023, our control", name="random-k", proposed=as_control)
 def random_k(depth: int, scores: LayerScores | None, *, seed: int, k: int = 3) -> Plan:
     """Tune k layers drawn at random."""
     count = check_layer_count(k, depth, "random-k")

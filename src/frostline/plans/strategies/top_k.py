@@ -6,7 +6,12 @@ from frostline.plans.strategies import check_layer_count, strategy, up_to_three
 from frostline.records import LayerScores, Plan
 
 
-@strategy(paper="1 and 2, baseline", name="top-k", proposed=up_to_three, baseline="the last layers")
+@strategy(
+    paper="Xie et al. 2022 and Lodha et al. 2023, baseline",
+    name="top-k",
+    proposed=up_to_three,
+    baseline="the last layers",
+)
 def top_k(depth: int, scores: LayerScores | None, *, seed: int, k: int = 3) -> Plan:
     """Tune the last k layers."""
     count = check_layer_count(k, depth, "top-k")
