@@ -22,15 +22,14 @@ import torch
 import trainer
 import transformers
 
+import frostline
 from frostline.encoders.encoder import Encoder
 from frostline.encoders.heads import make_head
 from frostline.encoders.loading import load_encoder
 from frostline.plans.parsing import read_plan, with_method
 from frostline.records import Recipe
-from frostline.scoring.measurement import measure
 from frostline.tasks import Task, load_task
 from frostline.tasks.splits import sample
-from frostline.training.execution import tune
 from frostline.training.loop import judge, order_of_rows
 
 TASKS = ("cola", "sst2", "mrpc")
@@ -58,13 +57,13 @@ def with_frostline(encoder: Encoder, task: Task, arm: str, recipe: Recipe) -> di
     scores = None
     if words.startswith(("best", "fisher")):
         wanted = ("fisher",) if words.startswith("fisher") else ("variability",)
-        scores = measure(encoder, task, scores=wanted, similarity=False, uncertainty=False, seed=recipe.seed)
+        scores = frostline.measure(encoder, task, scores=wanted, similarity=False, uncertainty=False, seed=recipe.seed)
     plan = read_plan(words, encoder, task, scores=scores, seed=recipe.seed)
     kind = "full" if plan.embeddings else "some layers" if plan.layers else "head only"
     if arm.startswith("LoRA"):
         plan, kind = with_method(plan, "lora"), "LoRA"
     recipe = dataclasses.replace(recipe, learning_rate=RATES[kind])
-    tuned = tune(encoder, task, plan=plan, recipe=recipe)
+    tuned = frostline.tune(encoder, task, plan=plan, recipe=recipe)
     return {"plan": str(plan), **tuned.metrics["test"], "trainable": tuned.trained.audit.trainable}
 
 

@@ -26,14 +26,13 @@ import statistics
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
 import torch
 import transformers
-from frostline.trials.in_process import InProcess
+from noting import Noting
 from rows import labelled_rows
 from scipy.stats import spearmanr
 
@@ -42,18 +41,21 @@ from frostline.costs.workload import make_workload
 from frostline.encoders.loading import load_encoder
 from frostline.records import Plan, Recipe, TrialResult, TrialSpec
 from frostline.records.budget import Budget
-from frostline.scoring.measurement import measure
+from frostline.scoring.measurement import MeasureOptions, measure_layers
 from frostline.search.decision import decide
 from frostline.search.limits import worth_trying
-from frostline.search.planning import measure_for_plans
+from frostline.search.planning import Inputs, measure_for_plans
 from frostline.search.proposals import propose
-from frostline.search.successive_halving import make_rungs, race, trial_of
+from frostline.search.successive_halving import Trials, make_rungs, race, trial_of
 from frostline.states.frozen import StatesAt
 from frostline.stats.intervals import compare
 from frostline.tasks import Task, load_task
 from frostline.tasks.metrics import METRICS
 from frostline.tasks.splits import divide
 from frostline.training.shared_inputs import SharedInputs
+from frostline.trials.context import Context, Materials
+from frostline.trials.results import make_spec
+from frostline.trials.run_missing import by_shared_states
 from frostline.trials.store import Store
 
 TASKS = ("sst2", "cola", "mrpc", "mnli")
@@ -70,13 +72,6 @@ FOLLOWED = (
     "fisher",
     "probe.linear",
 )
-
-
-@dataclasses.dataclass(frozen=True)
-class Bare:
-    """A plan as the race's functions take it, without a cost."""
-
-    plan: Plan
 
 
 def small_task(name: str, glue: Path, seed: int) -> Task:
@@ -134,45 +129,52 @@ class Case:
                     write(self.results, line)
                     print(f"{self.name} {spec.plan} {spec.plan.method}: {shown(result)}", flush=True)
 
-            executor = InProcess(self.shared, store, test=True, done=note)
+            trials = Trials(shared=self.shared, store=store, executor=Noting(self._context(), note))
             if "sweep" not in self.about:
-                self._sweep(executor)
+                self._sweep(trials)
             if "race" not in self.about and self.has_race:
-                self._race(executor)
+                self._race(trials)
 
-    def _race(self, executor: InProcess) -> None:
+    def _context(self) -> Context:
+        """Return what trials are made from, with the test rows among the predictions."""
+        materials = Materials(
+            encoders={self.encoder.revision: None},
+            tasks={self.task.fingerprint: self.task},
+            predictions=("validation", "test"),
+        )
+        context = Context(materials=materials, encoders={self.encoder.revision: self.encoder})
+        context.share(make_spec(self.shared, Plan(layers=(), head=self.encoder.depth), self.recipe), self.shared)
+        return context
+
+    def _race(self, trials: Trials) -> None:
         started = time.process_time()
-        scores = measure_for_plans(self.encoder, self.task, self.recipe)
+        scores = measure_for_plans(Inputs(encoder=self.encoder, task=self.task, recipe=self.recipe, budget=Budget()))
         costs = Costs(self.encoder.config, make_workload(self.shared), self.recipe)
         proposals, _ = worth_trying(propose(scores, costs, seed=self.seed)[0], Budget())
         self.shared.freeze(costs.frozen_at(one.plan for one in proposals), ["train", "validation"])
         before = time.process_time() - started
-        asked: list[TrialSpec] = []
-        executor.run = partial(_and_take_down, executor.run, asked)  # type: ignore[method-assign]
-        found = race(executor, proposals, self.recipe)
-        chosen = decide(found, self.task, Budget(), depth=self.encoder.depth, seed=self.seed)
-        best = decide(found, self.task, Budget(goal="best"), depth=self.encoder.depth, seed=self.seed)
-        trials = {spec.id: spec for spec in asked}
+        asked: dict[str, TrialResult] = {}  # a race does not report a second learning rate that was no better
+        outcome = race(_Remembering(**vars(trials), asked=asked), proposals, self.recipe)
+        chosen = decide(outcome, self.task, Budget(), depth=self.encoder.depth, seed=self.seed)
+        best = decide(outcome, self.task, Budget(goal="best"), depth=self.encoder.depth, seed=self.seed)
         self._note(
             "race",
-            chosen=chosen.chosen.spec.id,
-            best=best.chosen.spec.id,
-            trials=sorted(trials),
+            chosen=chosen.chosen,
+            best=best.chosen,
+            trials=sorted(asked),
             before=round(before, 2),
-            seconds=round(
-                before + sum(self.busy[spec.id] * spent(executor.store.get(spec)) for spec in trials.values()), 2
-            ),
+            seconds=round(before + sum(self.busy[trial] * spent(result) for trial, result in asked.items()), 2),
         )
 
-    def _sweep(self, executor: InProcess) -> None:
-        scores = measure(self.encoder, self.task, scores=FOLLOWED, similarity=False, uncertainty=False, seed=self.seed)
+    def _sweep(self, trials: Trials) -> None:
+        options = MeasureOptions(scores=FOLLOWED, similarity=False, uncertainty=False, seed=self.seed)
+        scores = measure_layers(self.encoder, self.task, options)
         rung = make_rungs(len(self.task.train), self.recipe.epochs)[-1]
         started = time.process_time()
         self.shared.freeze([StatesAt(layer=layer) for layer in range(self.encoder.depth)], ["train", "validation"])
         before = time.process_time() - started
-        specs = [trial_of(executor, Bare(plan), rung, self.recipe) for plan in grid(self.encoder.depth)]
-        results = executor.run(specs)
-        seconds = sum(self.busy[spec.id] * spent(result) for spec, result in zip(specs, results, strict=True))
+        specs = [trial_of(self.shared, plan, rung, self.recipe) for plan in grid(self.encoder.depth)]
+        seconds = sum(self.busy[spec.id] * spent(result) for spec, result in trials.run(by_shared_states(specs)))
         self._note(
             "sweep",
             trials=[spec.id for spec in specs],
@@ -267,12 +269,16 @@ class Clock:
         return round(share, 4)
 
 
-def _and_take_down(
-    run: Callable[..., list[TrialResult]], asked: list[TrialSpec], specs: Sequence[TrialSpec], **options: bool
-) -> list[TrialResult]:
-    """Run trials, and remember which: a race does not say of a second learning rate that was no better."""
-    asked += specs
-    return run(specs, **options)
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Remembering(Trials):
+    """Trials that remember all results that were asked for."""
+
+    asked: dict[str, TrialResult]
+
+    def run(self, specs: Iterable[TrialSpec], *, keep: bool = False) -> Iterator[tuple[TrialSpec, TrialResult]]:
+        for spec, result in super().run(specs, keep=keep):
+            self.asked[spec.id] = result
+            yield spec, result
 
 
 def spent(result: TrialResult) -> float:

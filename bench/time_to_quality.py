@@ -27,7 +27,7 @@ import statistics
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -35,14 +35,17 @@ import numpy as np
 import torch
 import trainer
 import transformers
+from noting import Noting
 from rows import labelled_rows
 from sklearn.linear_model import LogisticRegression
 
 from frostline.encoders.encoder import Encoder
 from frostline.encoders.loading import load_encoder
-from frostline.records import Recipe
-from frostline.search.run import run
-from frostline.search.successive_halving import Entry
+from frostline.records import Recipe, TrialResult, TrialSpec
+from frostline.records.budget import Budget
+from frostline.report.pages import write_report
+from frostline.search.planning import Inputs
+from frostline.search.run import Search
 from frostline.tasks import Task, load_task
 from frostline.tasks.splits import divide
 from frostline.training.loop import judge
@@ -134,11 +137,18 @@ class Arms:
             os.environ["FROSTLINE_CACHE"] = f"{folder}/cache"  # nothing is there from before
             clock = Clock()
 
-            def tell(rung: object, entries: Sequence[Entry], total: int) -> None:
-                curve.append((clock.computing, max(entry.value for entry in entries)))
+            def note(spec: TrialSpec, result: TrialResult) -> None:
+                if result.status == "done":
+                    curve.append((clock.computing, result.metrics["validation"][self.task.metrics[0]]))
 
             recipe = Recipe(threads=self.threads)
-            found = run(self.encoder, self.task, output=f"{folder}/run", recipe=recipe, tell=tell)
+            inputs = Inputs(encoder=self.encoder, task=self.task, recipe=recipe, budget=Budget())
+            found = Search(
+                inputs=inputs,
+                folder=Path(folder, "run"),
+                make_executor=lambda materials, context: Noting(context, note),
+                finish=write_report,
+            ).run()
             seconds, wall = clock.computing, clock.wall
             del os.environ["FROSTLINE_CACHE"]
         metric = self.task.metrics[0]
