@@ -19,7 +19,8 @@ PAPERS = {
 
 def with_author(source: str) -> str:
     """Return a source such as '1, section 3.1' with author and year instead of the paper's number."""
-    return list(PAPERS)[int(source[0]) - 1] + source[1:] if source[:1].isdigit() else source
+    number, comma, where = source.partition(",")
+    return dict(zip("12345", PAPERS, strict=True)).get(number, number) + comma + where
 
 
 def in_full(cited: str) -> list[str]:

@@ -1,7 +1,7 @@
 """A report as one HTML file that opens offline.
 
-The page's policy allows only its own two scripts, by their hashes, and no connections; text from outside is escaped
-everywhere.
+The page's policy allows only its own two scripts, by their hashes, and connections only from a live page to its own
+server; text from outside is escaped everywhere.
 """
 
 from __future__ import annotations
