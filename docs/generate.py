@@ -17,11 +17,13 @@ from pathlib import Path
 
 from docs.json_schemas import SCHEMAS, schema
 
+from frostline.cli._shared.flags import with_flags
 from frostline.encoders.families import FAMILIES
 from frostline.files.atomic import read_json
 from frostline.options import as_word
 from frostline.plans.methods import METHODS
 from frostline.plans.strategies import STRATEGIES
+from frostline.records import Recipe
 from frostline.scoring.scores import LAYER_SCORES
 from frostline.scoring.selection import DEFAULT_SCORES
 from frostline.studies import STUDIES, Study
@@ -142,11 +144,20 @@ def _section(study: Study) -> str:
         [
             f"- Defaults: {', '.join(study.tasks)}; {_seeds(study.seeds)}; "
             f"{recipe or 'the default recipe'}; options {_values(study.defaults)}.",
+            f"- Selection: {with_flags(study.selection)}",
+            *_unstated(study),
             f"- With `--quick`: {', '.join(study.quick_tasks)}; {_seeds(study.quick_seeds)}{differs}; "
             f"options {_values(study.quick)}.",
         ]
     )
     return "\n\n".join([f"## {study.name}", study.question, about, facts, *_example(study)])
+
+
+def _unstated(study: Study) -> list[str]:
+    """Return one line on what the paper leaves open about training; none if it leaves nothing open."""
+    recipe = Recipe(**study.recipe)
+    fields = [f"{name.replace('_', ' ')} {getattr(recipe, name)} ({reason})" for name, reason in study.unstated.items()]
+    return [f"- Unstated in the paper: {'; '.join(fields)}."] if fields else []
 
 
 def _example(study: Study) -> list[str]:

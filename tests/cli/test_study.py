@@ -74,7 +74,29 @@ def test_the_list_has_every_study_with_its_paper_and_question(capsys):
             assert name in out
             assert one.question[:40] in out
     assert invoke(["study", "--list", "--json"]) == 0
-    assert {one["name"] for one in json.loads(capsys.readouterr().out)["studies"]} == set(STUDIES)
+    listed = {one["name"]: one for one in json.loads(capsys.readouterr().out)["studies"]}
+    assert set(listed) == set(STUDIES)
+    for name, one in STUDIES.items():
+        assert (listed[name]["recipe"], listed[name]["unstated"]) == (dict(one.recipe), dict(one.unstated))
+    assert "under --protocol paper." in listed["freeze"]["selection"]
+
+
+def test_flags_of_the_recipe_and_the_metric_reach_every_trial(made, tmp_path, capsys):
+    encoder, data = made
+    flags = ["--select", "best", "--warmup", "0.25", "--schedule", "constant", "--head", "mean", "--dropout-frozen"]
+    study = ["study", "freeze", "--quick", "--encoder", encoder, "--tasks", data, "--seeds", "1", "--epochs", "1"]
+    more = ["--metric", "macro_f1", "--no-estimate", "--output", str(tmp_path / "out")]
+    assert invoke([*study, *flags, *more]) == 0
+    capsys.readouterr()
+    assert invoke(["results", str(tmp_path / "out"), "--export", str(tmp_path / "trials.json")]) == 0
+    trials = json.loads((tmp_path / "trials.json").read_text())
+    asked = {"select": "best", "warmup": 0.25, "schedule": "constant", "head": "mean", "lower_dropout": True}
+    assert len(trials) == 3
+    for trial in trials:
+        assert {name: trial["recipe"][name] for name in asked} == asked
+        assert trial["task"]["metrics"][0] == "macro_f1"
+    assert invoke([*study, *flags, *more[2:]]) == 2
+    assert "has the metrics macro_f1" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -134,6 +134,16 @@ def test_a_cache_saves_the_frozen_layers_work_in_every_epoch():
     assert longer.price == pytest.approx(longer.frozen_flops + 20 * longer.epoch_flops)
 
 
+@pytest.mark.parametrize("plan", [Plan.span(3, 4, 4), Plan(layers=(), head=4)], ids=str)
+def test_dropout_in_frozen_layers_costs_an_epoch_without_the_cache(plan):
+    cached, every_step = (costs(recipe=replace(RECIPE, lower_dropout=lower)).of(plan) for lower in (False, True))
+    assert every_step.frozen_flops == 0 < cached.frozen_flops
+    assert every_step.epoch_flops == every_step.epoch_flops_uncached
+    # Steps have other batches than the pass that fills the cache, and so other padding within attention.
+    assert every_step.epoch_flops == pytest.approx(cached.epoch_flops_uncached, rel=0.05)
+    assert every_step.cache < cached.cache  # validation rows alone
+
+
 @pytest.mark.parametrize("name", CONFIGS)
 def test_latency_is_a_share_of_the_whole_encoders(name):
     whole, half = (costs(name).of(plan).latency for plan in (Plan.full(DEPTH), Plan.span(2, 2, 2)))

@@ -50,9 +50,10 @@ CHANGES: dict[str, dict[str, Any]] = {
         f"recipe {name}": {"recipe": {**FIRST["recipe"], name: value}}
         for name, value in {
             "learning_rate": None, "epochs": 3, "steps": 50, "batch": 8, "accumulate": 2, "schedule": "constant",
-            "warmup": 0.5, "weight_decay": 0.1, "clip": 0.0, "dropout": 0.0, "frozen_dropout": False, "head": "mean",
-            "max_length": 9, "select": "last", "patience": 1, "evaluate_every": 5, "new_layer_rate": 2.0,
-            "precision": "bfloat16", "cache_dtype": "float32", "train_rows": 9, "threads": None, "seed": 4,
+            "warmup": 0.5, "weight_decay": 0.1, "clip": 0.0, "dropout": 0.0, "frozen_dropout": False,
+            "lower_dropout": True, "head": "mean", "max_length": 9, "select": "last", "patience": 1,
+            "evaluate_every": 5, "new_layer_rate": 2.0, "precision": "bfloat16", "cache_dtype": "float32",
+            "train_rows": 9, "threads": None, "seed": 4,
         }.items()
     },
 }  # fmt: skip
@@ -84,6 +85,7 @@ IDS = {
     "recipe clip": "fd39da8279b6c1d4",
     "recipe dropout": "eb9d48bddf59a2de",
     "recipe frozen_dropout": "dcead8cff262521a",
+    "recipe lower_dropout": "2e8c6c52464e4409",
     "recipe head": "3b709a96b4c8a387",
     "recipe max_length": "0abdf0879adeaeb8",
     "recipe select": "bbd38c1a1a0f8ace",

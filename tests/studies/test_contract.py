@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import inspect
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 from tests.records.made_up import measured_encoder, measured_task
@@ -69,6 +69,46 @@ def test_it_says_what_it_asks_in_one_line_that_ends_with_a_question_mark(name):
     assert found.paper
     for option in found.defaults:
         assert f"`{option}`" in found.about, f"{name}: the option {option} is not described"
+
+
+@pytest.mark.parametrize("name", STUDIES.names())
+def test_it_says_in_one_sentence_how_the_epoch_is_chosen(name):
+    said = STUDIES[name].selection
+    assert said.endswith(".") and said.count(". ") == said.count("al. ")
+    recipe = Recipe(**STUDIES[name].recipe)
+    if name != "robustness":  # it trains no encoder
+        assert {"best": "best epoch is kept", "last": "Both protocols keep the "}[recipe.select] in said
+    if "protocol='paper'" in said:
+        assert "protocol='held-out'" in said
+
+
+@pytest.mark.parametrize("name", STUDIES.names())
+def test_what_its_paper_leaves_unstated_are_fields_of_the_recipe(name):
+    known = {field.name for field in fields(Recipe)}
+    assert set(STUDIES[name].unstated) <= known
+    assert all(reason.strip() for reason in STUDIES[name].unstated.values())
+
+
+@pytest.mark.parametrize(
+    ("paper", "select", "warmup"),
+    [
+        ("Xie et al. 2022", "best", 0.06),
+        ("Lodha et al. 2023", "last", 0.0),
+        ("Tamkin et al. 2020", "last", 0.0),
+        ("Phang et al. 2021", "last", 0.1),
+        ("Lee et al. 2019", "last", 0.06),
+    ],
+)
+def test_studies_of_a_paper_choose_the_epoch_and_warm_up_as_it_does(paper, select, warmup):
+    recipes = {name: Recipe(**one.recipe) for name, one in STUDIES.items() if one.paper.startswith(paper)}
+    assert recipes
+    assert {name: (one.select, one.warmup) for name, one in recipes.items()} == dict.fromkeys(recipes, (select, warmup))
+
+
+@pytest.mark.parametrize("name", STUDIES.names())
+def test_values_from_before_an_option_existed_are_values_of_options(name):
+    study = STUDIES[name]
+    assert study.options(study.before) != study.options({}) or not study.before
 
 
 @pytest.mark.parametrize("name", STUDIES.names())

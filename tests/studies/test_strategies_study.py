@@ -47,6 +47,55 @@ def test_full_fine_tuning_alone_is_shorter_on_the_largest_tasks(points):
     assert set(epochs.values()) == {20}
 
 
+@pytest.fixture(scope="module", params=["strategies", "freeze"])
+def chosen_rates(request, tmp_path_factory):
+    """The candidates and the rates that were chosen by arm and seed, with one rate for all seeds and with one each."""
+    folder, found = tmp_path_factory.mktemp("rates"), {}
+    given = {"rates": 4, "arms": "full+top-1", "methods": "full"} if request.param == "strategies" else {"rates": 4}
+    for per_seed in (False, True):
+        options = {**given, "rate_per_seed": per_seed}
+        points = run_quickly(
+            request.param, folder, output=folder / str(per_seed), options=options, seeds=4, recipe={}, executor=MadeUp
+        ).points
+        candidates = [point for point in points if point.is_candidate]
+        chosen = {
+            (point["arm"], point["seed"]): point.spec.recipe.learning_rate
+            for point in points
+            if not point.is_candidate and point["arm"] in ("full", "top-1")
+        }
+        found[per_seed] = candidates, chosen
+    return found
+
+
+def validation(point):
+    return point.result.metrics["validation"]["accuracy"] if point.is_done else -1e9
+
+
+def test_the_rate_of_an_arm_is_the_best_one_on_average_over_all_seeds(chosen_rates):
+    candidates, chosen = chosen_rates[False]
+    for arm in {arm for arm, _ in chosen}:
+        tried = dict.fromkeys(point.spec.recipe.learning_rate for point in candidates if point["arm"] == arm)
+        sums = {
+            rate: sum(
+                validation(point)
+                for point in candidates
+                if (point["arm"], point.spec.recipe.learning_rate) == (arm, rate)
+            )
+            for rate in tried
+        }
+        assert len(tried) == 4
+        assert {rate for (name, _), rate in chosen.items() if name == arm} == {max(sums, key=sums.__getitem__)}
+
+
+def test_each_seed_can_choose_its_own_rate(chosen_rates):
+    candidates, chosen = chosen_rates[True]
+    for (arm, seed), rate in chosen.items():
+        own = [point for point in candidates if (point["arm"], point["seed"]) == (arm, seed)]
+        assert rate == max(own, key=validation).spec.recipe.learning_rate
+    assert len({rate for (arm, _), rate in chosen.items() if arm == "full"}) > 1
+    assert {point.spec.id for point in candidates} == {point.spec.id for point in chosen_rates[False][0]}
+
+
 @pytest.mark.parametrize("best", [1, 3, 6])
 def test_the_name_of_an_arm_gives_the_arm_back(best):
     arms = [arm for arm, _ in plans_of_xie(SimpleNamespace(depth=6), best, 0)]

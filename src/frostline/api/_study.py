@@ -39,6 +39,7 @@ class StudyOptions:
         quick: run a small version in minutes: few trials, 300 rows.
         options: options of the study.
         recipe: fields of the recipe that differ from the paper's.
+        metric: metric that decides on every task; by default each task's own.
         protocol: 'held-out' selects on validation and reads the test rows once; 'paper' selects on the test rows.
         margin: the largest loss in the metric, in points, that the tables count as small.
         columns: for files, 'text', 'text_pair', 'label' and 'kind' as in `load_task`; guessed by default.
@@ -57,6 +58,7 @@ class StudyOptions:
     quick: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
     recipe: Mapping[str, Any] = field(default_factory=dict)
+    metric: str | None = None
     protocol: str = "held-out"
     margin: float = 1.0
     columns: Mapping[str, str | None] = field(default_factory=dict)
@@ -83,8 +85,12 @@ class StudyOptions:
     def _load_task(self, given: Task | str | Path) -> Task:
         if isinstance(given, Task) and self.protocol != "held-out":
             raise OptionError(f"{given.name}: is loaded already; give the protocol {self.protocol!r} when loading it")
+        if isinstance(given, Task) and self.metric is not None:
+            raise OptionError(f"{given.name}: is loaded already; give the metric {self.metric!r} when loading it")
         columns: dict[str, Any] = {name: column for name, column in self.columns.items() if column is not None}
-        how: dict[str, Any] = {"protocol": self.protocol, "data_dir": self.data_dir, **columns}
+        how: dict[str, Any] = {
+            "protocol": self.protocol, "metric": self.metric, "data_dir": self.data_dir, **columns,
+        }  # fmt: skip
         task = given if isinstance(given, Task) else load_task(given, **how)
         if task.validation is None:
             raise DataError(f"{task.name}: has no validation rows, and studies choose on them")
@@ -178,7 +184,8 @@ def study(
     )
     with lock_folder(folder), contextlib.closing(runs):
         specification = study_run.specification()
-        write_specification(folder, specification, defaults=chosen.defaults, varies=chosen.varies, only_looks=dry_run)
+        before = {**chosen.defaults, **chosen.before}
+        write_specification(folder, specification, defaults=before, varies=chosen.varies, only_looks=dry_run)
         return study_run.run(runs, retry_failed=retry_failed)
 
 

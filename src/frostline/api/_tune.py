@@ -11,7 +11,7 @@ from frostline.api._arguments import recipe_fields, to_encoder, to_scores, to_ta
 from frostline.encoders.encoder import Encoder
 from frostline.errors import OptionError
 from frostline.files import output_folder
-from frostline.plans.learning_rates import epochs_for, paper_rates
+from frostline.plans.learning_rates import epochs_for, paper_rates, scale_paper_rate
 from frostline.plans.parsing import check_words, read_plan, with_method
 from frostline.prediction.export import save
 from frostline.progress import Progress, silent
@@ -82,7 +82,11 @@ def tune(
             checkpoint_every=checkpoint_every,
             progress=progress,
         )
-        tried = paper_rates(chosen, encoder.depth) if rates == "paper" else rates
+        tried = (
+            [scale_paper_rate(rate, encoder.width) for rate in paper_rates(chosen, encoder.depth)]
+            if rates == "paper"
+            else rates
+        )
         tuned = execute(shared, chosen, how, rates=tried, settings=settings)
     if folder is not None:
         save(tuned, folder)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from frostline.cli._shared import groups, options, recipes, screen
+from frostline.cli._shared.flags import with_flags
 from frostline.errors import OptionError, TrialsFailed
 from frostline.options import parse_options
 from frostline.progress import Progress, Step
@@ -16,6 +17,12 @@ from frostline.progress import Progress, Step
 if TYPE_CHECKING:
     from frostline.api._study import StudyOptions
     from frostline.studies._engine.run import Studied
+
+
+_RECIPE = (
+    "learning_rate", "epochs", "batch", "max_length", "threads",
+    "select", "warmup", "schedule", "head", "lower_dropout",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +64,10 @@ class StudyFlags:
     label: options.Label = None
     kind: options.Kind = None
     data_dir: options.DataDir = None
+    metric: Annotated[
+        str | None,
+        typer.Option("--metric", help="Metric that decides, on every task.", show_default="each task's own"),
+    ] = None
     recipe_file: recipes.RecipeFile = None
     epochs: Annotated[int | None, typer.Option(help="Epochs per trial.", show_default="the paper's")] = None
     learning_rate: Annotated[
@@ -65,6 +76,25 @@ class StudyFlags:
     ] = None
     batch: Annotated[int | None, typer.Option(help="Batch size.", show_default="the paper's")] = None
     max_length: options.MaxLength = None
+    select: Annotated[
+        str | None,
+        typer.Option(help="Checkpoint to keep: 'best' on validation, or 'last'.", show_default="the paper's"),
+    ] = None
+    warmup: Annotated[
+        float | None, typer.Option(help="Share of the steps used for warm-up.", show_default="the paper's")
+    ] = None
+    schedule: Annotated[
+        str | None,
+        typer.Option(help="Learning-rate schedule after warm-up: linear or constant.", show_default="the paper's"),
+    ] = None
+    head: Annotated[
+        str | None,
+        typer.Option(
+            help="'family' for the architecture's own head, 'mean' for mean pooling and a linear layer.",
+            show_default="the paper's",
+        ),
+    ] = None
+    lower_dropout: recipes.DropoutFrozen = None
     threads: Annotated[
         int | None, typer.Option(help="CPU threads per trial; results depend on it.", show_default="1")
     ] = None
@@ -77,7 +107,7 @@ class StudyFlags:
         """Return the options of `frostline.study`."""
         from frostline.api._study import StudyOptions
 
-        recipe = {name: getattr(self, name) for name in ("learning_rate", "epochs", "batch", "max_length", "threads")}
+        recipe = {name: getattr(self, name) for name in _RECIPE}
         return StudyOptions(
             encoders=self.encoder or [None],
             tasks=[name.strip() for names in self.tasks or [] for name in names.split(",") if name.strip()],
@@ -86,6 +116,7 @@ class StudyFlags:
             quick=self.quick,
             options=parse_options(self.option or [], where="--option"),
             recipe=recipes.fields_of(self.recipe_file, **recipe),
+            metric=self.metric,
             protocol=self.protocol,
             margin=self.margin,
             columns={"text": self.text, "text_pair": self.text_pair, "label": self.label, "kind": self.kind},
@@ -177,7 +208,15 @@ def _list(*, as_json: bool) -> None:
     from frostline.studies import STUDIES
 
     rows = [
-        {"name": name, "paper": study.paper, "question": study.question, "options": dict(study.defaults)}
+        {
+            "name": name,
+            "paper": study.paper,
+            "question": study.question,
+            "options": dict(study.defaults),
+            "recipe": dict(study.recipe),
+            "unstated": dict(study.unstated),
+            "selection": with_flags(study.selection),
+        }
         for name, study in STUDIES.items()
     ]
     screen.list_records("studies", rows, {"name": "study", "paper": "paper", "question": "question"}, as_json=as_json)

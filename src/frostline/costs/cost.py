@@ -66,6 +66,10 @@ class Costs:
         work = self.counter.of(plan)
         frozen = work.frozen.of(self._pass(self.load.train)) if plan.lowest else 0.0
         per_epoch = work.forward.of(self.epoch) + work.backward.of(self.epoch)
+        uncached = per_epoch + frozen
+        if self.recipe.lower_dropout and plan.lowest:  # frozen layers run at every step
+            per_epoch = uncached = per_epoch + work.frozen.of(self.epoch)
+            frozen = 0.0
         tokens = float(self.load.train.sum())
         cost = Cost(
             total=total,
@@ -77,7 +81,7 @@ class Costs:
             backward_per_token=work.backward.of(self.epoch) / tokens,
             frozen_flops=frozen,
             epoch_flops=per_epoch,
-            epoch_flops_uncached=per_epoch + frozen,
+            epoch_flops_uncached=uncached,
             steps=round(self.epoch.batches),
             epochs=epochs or self.recipe.passes(round(self.epoch.batches)),
             cache=self._cache(tunable),
@@ -134,7 +138,7 @@ class Costs:
         at = frozen_at(tunable)
         if at is None:
             return 0
-        splits = (self.load.train, self.load.others)
+        splits = (self.load.others,) if self.recipe.lower_dropout else (self.load.train, self.load.others)
         tokens = sum(len(lengths) if at.reads.is_single else int(lengths.sum()) for lengths in splits)
         return tokens * self.encoder.width * (2 if self.recipe.cache_dtype == "float16" else 4)
 

@@ -51,7 +51,7 @@ class Speed(Record):
 
     def seconds(self, costs: Costs, plan: Plan, cost: Cost, work: Work) -> tuple[float, float, float]:
         """Return lower bound, estimate and upper bound in seconds of frozen states, training and evaluation."""
-        layers = plan.head - max(1, plan.lowest) + 1
+        layers = plan.head - (0 if costs.recipe.lower_dropout else max(1, plan.lowest) - 1)
         step = self.step + self.layer * layers + self.update * cost.trainable
         training = cost.epochs * (cost.steps * step + self.flop * cost.epoch_flops)
         evaluated = len(costs.load.others) / len(costs.load.train)

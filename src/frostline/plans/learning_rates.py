@@ -38,6 +38,15 @@ def learning_rate_for(plan: Plan, width: int) -> float:
     return float(f"{usual:.1e}")
 
 
+def scale_paper_rate(rate: float, width: int) -> float:
+    """Return a paper's learning rate for an encoder of this width, to three digits.
+
+    The papers use the same rates for base and large encoders (widths 768 and 1,024), so these get them as printed; they
+    are too low for narrower encoders, which get proportionally higher ones.
+    """
+    return rate if width >= _USUAL_WIDTH else float(f"{rate * _USUAL_WIDTH / width:.3g}")
+
+
 def paper_rates(plan: Plan, depth: int) -> tuple[float, ...]:
     """Return the learning rates that Xie et al. (2022) try for plans of this kind, by method.
 

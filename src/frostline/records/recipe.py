@@ -26,6 +26,8 @@ class Recipe(Record):
         clip: gradient clipping norm; 0 disables clipping.
         dropout: dropout of layers and head; None for the encoder's own.
         frozen_dropout: whether frozen layers above the lowest tuned one keep their dropout.
+        lower_dropout: whether frozen layers below the lowest tuned one, and frozen embeddings, have dropout in training
+            too; their output is then computed at every step instead of once.
         head: the family's own head, or a mean-pooled linear one.
         max_length: number of tokens to which texts are truncated; None for the encoder's limit, at most 512.
         select: the epoch to keep: the best on validation, or the last.
@@ -43,7 +45,7 @@ class Recipe(Record):
         32
     """
 
-    left_out_at_default = ("steps", "train_rows")
+    left_out_at_default = ("steps", "lower_dropout", "train_rows")
 
     learning_rate: Number | None = None
     epochs: int = 3
@@ -56,6 +58,7 @@ class Recipe(Record):
     clip: Number = 1.0
     dropout: Number | None = None
     frozen_dropout: bool = True
+    lower_dropout: bool = False
     head: Literal["family", "mean"] = "family"
     max_length: int | None = None
     select: Literal["best", "last"] = "best"

@@ -11,10 +11,13 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from math import inf, isfinite
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from frostline.errors import OptionError
 from frostline.options import read_options
+from frostline.plans.learning_rates import scale_paper_rate
 from frostline.records import LayerScores, Plan, Recipe, TrialResult, TrialSpec
 from frostline.registry import Registry, describe
 
@@ -26,8 +29,8 @@ if TYPE_CHECKING:
     from frostline.trials.context import TrialKind
 
 Value = int | float | bool | str
+Setting = TypeVar("Setting")
 MeasureScores = Callable[..., LayerScores]  # (encoder, task, names, *, pooling="mean")
-_USUAL_WIDTH = 768  # width of the encoders for which the papers chose their learning rates
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,7 +154,7 @@ class Ask:
         """
         if not rate > 0:
             raise OptionError(f"option rate {rate:g} must be above 0")
-        return self.recipe.learning_rate or float(f"{rate * max(1, _USUAL_WIDTH / encoder.width):.3g}")
+        return self.recipe.learning_rate or scale_paper_rate(rate, encoder.width)
 
     def epochs(self, usual: int) -> int:
         """Return the recipe's epochs if the user set them, or those of the paper."""
@@ -167,18 +170,41 @@ class Ask:
 
         If all failed, the first one represents them, so that tables count the failure.
         """
+        number = self.best_over_seeds({number: [point] for number, point in enumerate(points)})
+        return None if number is None else points[number]
+
+    def best_over_seeds(self, candidates: Mapping[Setting, Sequence[Point]]) -> Setting | None:
+        """Return the setting that is best on validation, on average over seeds; None while a result is missing.
+
+        A failed trial counts as the worst: a setting with fewer failures comes first. The first of equals is returned.
+
+        Args:
+            candidates: for each setting, such as a learning rate, its points, one for each seed.
+        """
+        quality = {setting: self._validation(points) for setting, points in candidates.items()}
+        best: tuple[tuple[int, float], Setting] | None = None
+        for setting, values in quality.items():
+            if None in values:
+                return None
+            done = [value for value in values if value is not None and isfinite(value)]
+            rank = len(done) - len(values), fmean(done) if done else -inf
+            if best is None or rank > best[0]:
+                best = rank, setting
+        return None if best is None else best[1]
+
+    def _validation(self, points: Sequence[Point]) -> list[float | None]:
+        """Return each point's validation metric, higher for better, -inf for a failed trial, None for a missing one."""
         from frostline.tasks.metrics import METRICS
 
-        results = [(point, self.known(point.spec)) for point in points]
-        if any(result is None for _, result in results):
-            return None
-        metric = METRICS[points[0].spec.task.metrics[0]]
-        done = [
-            (metric.signed(result.metrics["validation"][metric.name]), point)
-            for point, result in results
-            if result is not None and result.status == "done"
-        ]
-        return max(done, key=lambda pair: pair[0])[1] if done else points[0]
+        values: list[float | None] = []
+        for point in points:
+            metric, result = METRICS[point.spec.task.metrics[0]], self.known(point.spec)
+            if result is None:
+                values.append(None)
+            else:
+                is_done = result.status == "done"
+                values.append(metric.signed(result.metrics["validation"][metric.name]) if is_done else -inf)
+        return values
 
 
 Trials = Callable[..., Iterator[Point]]
@@ -198,6 +224,9 @@ class Study:
         tasks: default tasks, as presets.
         seeds: number of seeds in the paper.
         recipe: the paper's recipe.
+        unstated: fields of the recipe that the paper does not state, with the reason for our choice.
+        selection: one sentence on how the epoch is chosen under each protocol.
+        before: values that options had in studies before these options existed, where they are not the defaults.
         varies: 'seeds' or 'epochs', if the paper varies them with the encoder or the rows.
         defaults: options and their defaults.
         quick: options of a quick run.
@@ -217,6 +246,9 @@ class Study:
     tasks: tuple[str, ...]
     seeds: int
     recipe: Mapping[str, Any]
+    unstated: Mapping[str, str]
+    selection: str
+    before: Mapping[str, Value]
     varies: frozenset[str]
     defaults: Mapping[str, Value]
     quick: Mapping[str, Value]
@@ -249,6 +281,9 @@ def study(
     tasks: Iterable[str] = ("glue/sst2", "glue/cola", "glue/mrpc"),
     seeds: int = 5,
     recipe: Mapping[str, Any] | None = None,
+    unstated: Mapping[str, str] | None = None,
+    selection: str = "",
+    before: Mapping[str, Value] | None = None,
     varies: Iterable[str] = (),
     quick: Mapping[str, Value] | None = None,
     quick_seeds: int = 2,
@@ -268,6 +303,9 @@ def study(
             tasks=tuple(tasks),
             seeds=seeds,
             recipe=recipe or {},
+            unstated=unstated or {},
+            selection=selection,
+            before=before or {},
             varies=frozenset(varies),
             defaults=options,
             quick=quick or {},

@@ -25,7 +25,8 @@ class Examples:
 
     Args:
         tokens: the tokens of every text; each choice of a question is a text, next to the others.
-        states: the frozen states that training starts from; None where the embeddings train.
+        states: the frozen states that training starts from; None where the embeddings train, or where frozen layers
+            run at every step.
         labels: (rows,), class numbers, the number of the right choice, or values.
         offsets: (rows + 1,), where each question's choices start among the texts; None unless multiple choice.
     """
@@ -63,17 +64,17 @@ class Examples:
         texts = self.texts_of(rows)
         # Longest first, so that texts of one attention group are neighbours; the order of a batch does not matter.
         order = np.argsort(-self.tokens.lengths[texts], kind="stable")
-        states, layout = self._start(tunable, texts[order])
+        states, layout = self._start(tunable, texts[order], noise=noise, padded=padded)
         logits = tunable.logits(states, layout, noise=noise, padded=padded)
         logits = logits[torch.as_tensor(np.argsort(order), device=logits.device)]
         return logits if self.offsets is None else self._by_question(logits[:, 0], rows)
 
-    def _start(self, tunable: Tunable, texts: Ints) -> tuple[Tensor, Layout]:
+    def _start(self, tunable: Tunable, texts: Ints, *, noise: Noise | None, padded: bool) -> tuple[Tensor, Layout]:
         if self.states is not None:
             return self.states.rows(texts), Layout(self.states.lengths[texts], device=tunable.encoder.device)
         batch = self.tokens.take(texts)
         layout = tunable.encoder.layout(batch)
-        return tunable.start(batch, layout), layout
+        return tunable.start(batch, layout, noise=noise, padded=padded), layout
 
     def _by_question(self, logits: Tensor, rows: Ints) -> Tensor:
         assert self.offsets is not None  # noqa: S101 (a question has choices)

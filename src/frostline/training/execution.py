@@ -134,6 +134,7 @@ def tunable_for(shared: SharedInputs, plan: Plan, recipe: Recipe) -> Tunable:
         head=recipe.head,
         dropout=recipe.dropout,
         frozen_dropout=recipe.frozen_dropout,
+        lower_dropout=recipe.lower_dropout,
         seed=recipe.seed,
     )
 

@@ -29,7 +29,13 @@ class Tunable(nn.Module):
     """
 
     def __init__(
-        self, encoder: Encoder, head: FamilyHead | MeanHead | HeadStack, plan: Plan, *, frozen_dropout: bool = True
+        self,
+        encoder: Encoder,
+        head: FamilyHead | MeanHead | HeadStack,
+        plan: Plan,
+        *,
+        frozen_dropout: bool = True,
+        lower_dropout: bool = False,
     ) -> None:
         """Put the parts together; `make_tunable` is the usual way to get one.
 
@@ -38,6 +44,7 @@ class Tunable(nn.Module):
             head: the head on the last layer; or several, each of which reads the states of its own layer.
             plan: the layers that train.
             frozen_dropout: whether frozen layers above the lowest tuned one have dropout in training.
+            lower_dropout: whether frozen layers below it, and frozen embeddings, have dropout in training.
         """
         super().__init__()
         self.encoder = encoder
@@ -45,6 +52,7 @@ class Tunable(nn.Module):
         self.head = head
         self.plan = plan
         self.frozen_dropout = frozen_dropout
+        self.lower_dropout = lower_dropout
         self.depth_of_backward: int | None = None  # as autograd saw it in the last pass; None: only the head
         self.requires_grad_(False)
         self.head.requires_grad_(True)
@@ -64,25 +72,27 @@ class Tunable(nn.Module):
         return [value for named in (*groups, *[parts.embeddings] * self.plan.embeddings) for value in named.values()]
 
     def train(self, mode: bool = True) -> Tunable:
-        """Set training mode for the layers that gradients pass through; below them dropout is always off."""
+        """Set training mode for the layers that gradients pass through; below them only with `lower_dropout`."""
         super().train(False)
         if mode:
             self.head.train()
-            for number in range(max(1, self.plan.lowest), self.plan.head + 1):
-                if number in self.plan.layers or self.frozen_dropout:
+            for number in range(1, self.plan.head + 1):
+                is_below = number < self.plan.lowest
+                if number in self.plan.layers or (self.lower_dropout if is_below else self.frozen_dropout):
                     attached = self.encoder.family.attached(self.model, self.encoder.order[number - 1])
                     for module in (self.layer(number), *attached):
                         module.train()
-            if self.plan.embeddings:
+            if self.plan.embeddings or self.lower_dropout:
                 for path in self.encoder.family.embedding_paths:
                     if (part := find(self.model, path)) is not None:
                         part.train()
         self.training = mode
         return self
 
-    def start(self, tokens: Tokens, layout: Layout) -> Tensor:
+    def start(self, tokens: Tokens, layout: Layout, *, noise: Noise | None = None, padded: bool = False) -> Tensor:
         """Return the states that training starts from, (tokens, width): below the lowest tuned layer, or state 0."""
-        return self.encoder.run(self.encoder.embed(tokens, layout), layout, 1, max(0, self.plan.lowest - 1))
+        states = self.encoder.embed(tokens, layout)
+        return self.encoder.run(states, layout, 1, max(0, self.plan.lowest - 1), noise=noise, padded=padded)
 
     def logits(self, states: Tensor, layout: Layout, *, noise: Noise | None = None, padded: bool = False) -> Tensor:
         """Return (texts, outputs) from the states that training starts from; one number per text for multiple choice.
@@ -117,6 +127,7 @@ def make_tunable(
     head: HeadChoice = "family",
     dropout: float | None = None,
     frozen_dropout: bool = True,
+    lower_dropout: bool = False,
     seed: int = 0,
 ) -> Tunable:
     """Return a copy of the encoder, made ready for the plan.
@@ -129,6 +140,7 @@ def make_tunable(
         head: the family's own head, or a mean-pooled linear one.
         dropout: dropout probability; the encoder's own if not given.
         frozen_dropout: whether frozen layers above the lowest tuned one have dropout in training.
+        lower_dropout: whether frozen layers below it, and frozen embeddings, have dropout in training.
         seed: seed of fresh weights.
     """
     check_plan(plan, encoder)
@@ -136,7 +148,7 @@ def make_tunable(
     body = encoder.copy() if plan.head == encoder.depth else truncate(encoder, plan.head)
     if body.shares_layers and 0 < len(plan.layers) < plan.head:
         body = unroll(body)
-    tunable = Tunable(body, module, plan, frozen_dropout=frozen_dropout)
+    tunable = Tunable(body, module, plan, frozen_dropout=frozen_dropout, lower_dropout=lower_dropout)
     if dropout is not None:
         set_dropout(tunable, dropout, family=encoder.family)
     METHODS[plan.method].apply(tunable, plan.options, seed=seed)

@@ -89,7 +89,8 @@ class SharedInputs:
     def examples(self, tunable: Tunable, split: str) -> Examples:
         """Return the rows of a split for a plan."""
         tokens, offsets = self.tokens(split)
-        at = frozen_at(tunable)
+        # With dropout below the lowest tuned layer, the states of training rows differ from step to step.
+        at = None if tunable.lower_dropout and split == "train" else frozen_at(tunable)
         if at is not None:
             self.freeze([at], [split])
         labels = torch.tensor(self.task.splits[split].labels)

@@ -20,6 +20,15 @@ RecipeFile = Annotated[
     ),
 ]
 
+DropoutFrozen = Annotated[
+    bool | None,
+    typer.Option(
+        "--dropout-frozen",
+        help="Keep dropout on in the frozen layers below the lowest tuned one; their output is then not cached.",
+        show_default="off",
+    ),
+]
+
 
 def fields_of(file: Path | None, **given: Any) -> dict[str, Any]:
     """Return the fields of a recipe that are set in a file, overridden by those that are set by flags.
@@ -89,6 +98,7 @@ class RecipeOptions(TrialRecipeOptions):
     dropout: Annotated[
         float | None, typer.Option(help="Dropout in layers and head.", show_default="the encoder's own")
     ] = None
+    lower_dropout: DropoutFrozen = None
     head: Annotated[
         str | None,
         typer.Option(

@@ -65,7 +65,7 @@ def write_specification(
     Args:
         folder: the study's folder.
         asked: the specification.
-        defaults: defaults of the study's options.
+        defaults: values of options in folders that do not have them: their defaults, unless those have changed.
         varies: settings that the paper varies unless the user sets them.
         only_looks: whether to leave a folder with trials unchanged.
     """
@@ -102,7 +102,7 @@ def _as_now(before: StudySpec, asked: StudySpec, *, defaults: Mapping[str, Any],
     same_rows = rows.keys() == {fingerprint for fingerprint, *_ in asked.tasks.values()}
     return replace(
         before,
-        # An option that did not exist when the folder was written had the value that is its default now.
+        # An option that did not exist when the folder was written had its default, or the behaviour before it existed.
         options={**defaults, **before.options},
         given=tuple(sorted({*(given or ())} & {*varies})),  # it only matters where the paper varies the setting
         protocol=before.protocol or asked.protocol,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from frostline.charts import group_rows
+from frostline.encoders.encoder import Encoder
 from frostline.encoders.parameter_counts import count_parameters
 from frostline.errors import OptionError
 from frostline.records import Plan
@@ -25,6 +26,7 @@ from frostline.studies._tables import (
     mean_columns,
     quality_in_points,
 )
+from frostline.studies._unstated import LEE_UNSTATED
 from frostline.studies.freeze.figures import KEEPS, figures, most_frozen
 from frostline.tasks import Task
 
@@ -159,42 +161,71 @@ def _parameters(ask: Ask) -> Table:
     figures=figures,
     tasks=("glue/cola", "glue/sst2", "glue/mrpc", "glue/stsb"),
     seeds=5,
-    recipe={"batch": 16, "epochs": 3},
+    recipe={"batch": 16, "epochs": 3, "warmup": 0.06, "select": "last"},
+    unstated=LEE_UNSTATED,
+    selection="Both protocols keep the last epoch, since the paper names no other choice; the learning rate is chosen "
+    "on validation rows, a part of the training rows, under `protocol='held-out'`, and on the development set, whose "
+    "best results the paper reports, under `protocol='paper'`.",
+    before={"rate_per_seed": True},
     varies=("epochs",),
     quick={"rates": 1, "step": 3},
     quick_seeds=2,
 )
-def freeze(ask: Ask, *, rates: int = 5, step: int = 1, frozen_as_released: bool = False) -> Iterator[Point]:
+def freeze(
+    ask: Ask, *, rates: int = 5, rate_per_seed: bool = False, step: int = 1, frozen_as_released: bool = False
+) -> Iterator[Point]:
     """How many of the lower layers can stay frozen before quality drops?
 
     The embeddings and the first N layers stay as pretrained, for N = 0 and for N from half of the layers to all of
-    them. The learning rate is the best one of full fine-tuning on validation, chosen for each seed. The operating point
-    is the largest N at which every task keeps 90% of full fine-tuning's quality. RoBERTa trains for 10 epochs, as in
-    the paper, other encoders for 3. The tasks are those that the paper uses for all its encoders; for BERT-base it also
-    uses the rest of GLUE except WNLI.
+    them. The learning rate is the best one of full fine-tuning on validation. The operating point is the largest N at
+    which every task keeps 90% of full fine-tuning's quality. RoBERTa trains for 10 epochs, as in the paper, other
+    encoders for 3. The tasks are those that the paper uses for all its encoders; for BERT-base it also uses the rest of
+    GLUE except WNLI.
 
-    Options: `rates`, number of the paper's learning rates to try, the highest first (they are for encoders of width
-    768; narrower encoders get proportionally higher rates); `step`, difference between successive N;
-    `frozen_as_released`, freeze parameters by the beginning of their names as a released script did, so that layers 11
-    and 12 are frozen wherever layer 2 is.
+    Options: `rates`, number of the paper's learning rates to try, the highest first (encoders narrower than 768 get
+    proportionally higher rates); `rate_per_seed`, choose the rate for each seed by itself, instead of one for all seeds
+    by their mean (the paper chooses one for each task, and does not say over which seeds); `step`, difference between
+    successive N; `frozen_as_released`, freeze parameters by the beginning of their names as a released script did, so
+    that layers 11 and 12 are frozen wherever layer 2 is.
     """
     check_at_least(1, "freeze", rates=rates, step=step)
     if rates > len(_RATES):
         raise OptionError(f"study freeze: option rates {rates} must be 1..{len(_RATES)}")
-    for encoder, task, seed in ask.cases():
-        full, depth = Plan.full(encoder.depth), encoder.depth
-        epochs = ask.epochs(10 if encoder.family.name == "roberta" else 3)
-        candidates = [
+    seeds = range(ask.seeds)
+    for encoder, task in ask.pairs():
+        for together in [[seed] for seed in seeds] if rate_per_seed else [list(seeds)]:
+            yield from _points(ask, encoder, task, together, rates=_RATES[-rates:], step=step,
+                               as_released=frozen_as_released)  # fmt: skip
+
+
+def _points(
+    ask: Ask,
+    encoder: Encoder,
+    task: Task,
+    seeds: Sequence[int],
+    *,
+    rates: Sequence[float],
+    step: int,
+    as_released: bool,
+) -> Iterator[Point]:
+    """Yield the points of seeds that share one learning rate: the candidates of full tuning, then all plans."""
+    full, depth = Plan.full(encoder.depth), encoder.depth
+    epochs = ask.epochs(10 if encoder.family.name == "roberta" else 3)
+    candidates = {
+        rate: [
             ask.point(encoder, task, full, arm="full", seed=seed, learning_rate=rate, epochs=epochs,
                       labels={"frozen": 0}, is_candidate=True)
-            for rate in dict.fromkeys(ask.rate_for(encoder, rate) for rate in _RATES[-rates:])
-        ]  # fmt: skip
-        yield from candidates
-        best = ask.best(candidates)
-        if best is None:
-            continue
+            for seed in seeds
+        ]
+        for rate in dict.fromkeys(ask.rate_for(encoder, rate) for rate in rates)
+    }  # fmt: skip
+    yield from (point for of_rate in candidates.values() for point in of_rate)
+    best = ask.best_over_seeds(candidates)
+    if best is None:
+        return
+    for seed in seeds:
         for frozen in dict.fromkeys((0, *range(depth // 2, depth, step), depth)):
             plan = full if not frozen else Plan(layers=tuple(range(frozen + 1, depth + 1)), head=depth)
-            yield ask.point(encoder, task, freeze_by_prefix(plan) if frozen_as_released else plan,
+            yield ask.point(encoder, task, freeze_by_prefix(plan) if as_released else plan,
                             arm=f"{frozen} frozen" if frozen else "full", seed=seed, epochs=epochs,
-                            learning_rate=best.spec.recipe.learning_rate, labels={"frozen": frozen})  # fmt: skip
+                            learning_rate=best, labels={"frozen": frozen})  # fmt: skip

@@ -20,6 +20,7 @@ from frostline.states.pooled import Pooling
 from frostline.studies import Ask, Point, study
 from frostline.studies._options import check_at_least, check_choice, check_pooling
 from frostline.studies._results import judged_result
+from frostline.studies._unstated import XIE_UNSTATED
 from frostline.studies.probing.figures import HELD_OUT, PRETRAINED, TUNED, figures
 from frostline.studies.probing.tables import tables
 from frostline.tasks import Task
@@ -121,7 +122,10 @@ def _measure_one_by_one(measure: Callable[..., LayerScores], names: Sequence[str
     figures=figures,
     tasks=("glue/cola", "glue/mnli", "glue/mrpc", "glue/qnli", "glue/qqp", "glue/sst2"),
     seeds=5,
-    recipe={"batch": 8, "epochs": 20, "warmup": 0.06, "dropout": 0.1},
+    recipe={"batch": 8, "epochs": 20, "warmup": 0.06, "dropout": 0.1, "select": "best"},
+    unstated=XIE_UNSTATED,
+    selection="The best epoch is kept, of a tuned encoder and of a trained probe: on other rows than those that are "
+    "judged under `protocol='held-out'`, and on the judged rows, as in Xie et al. 2022, under `protocol='paper'`.",
     quick={"scores": _QUICK_SCORES},
     quick_recipe={"epochs": 2},
     quick_seeds=2,
@@ -140,8 +144,8 @@ def probing(
     Every layer score and two probes, an exact linear one and the family's own head, are measured at every layer: for
     the pretrained encoder on training rows, and for the fully fine-tuned one on held-out rows, since it has memorised
     the training rows. The pretrained encoder is also measured on the same held-out rows, so that any shift is due to
-    fine-tuning. Unless the recipe sets it, the learning rate is the highest one of Xie et al. 2022, scaled to the
-    encoder's width.
+    fine-tuning. Unless the recipe sets it, the learning rate is the highest one of Xie et al. 2022
+    (proportionally higher for encoders narrower than 768).
 
     Options: `scores`, 'all' or names joined by commas, at least one probe among them for the table of agreement (scores
     that need more rows are left out); `examples`, maximum number of measured rows; `held_out`, rows on which the tuned
@@ -161,8 +165,7 @@ def probing(
         TUNED: (held_out, True),
     }
     for encoder, task in ask.pairs():
-        # The highest rate of Xie et al. 2022 for full fine-tuning, which is for a width of 1,024.
-        rate = ask.recipe.learning_rate or round(2e-5 * 1024 / encoder.width, 7)
+        rate = ask.rate_for(encoder, 2e-5)  # the highest one of Xie et al. 2022 for full fine-tuning
         # Newer options are part of a trial only if they differ from the behaviour of older trials.
         later = {
             name: value

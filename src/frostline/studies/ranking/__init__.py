@@ -21,6 +21,7 @@ from frostline.scoring.scores.fisher import NORMS, Norm
 from frostline.studies import Ask, Point, study
 from frostline.studies._options import check_at_least, check_choice, read_numbers
 from frostline.studies._tables import judged_split
+from frostline.studies._unstated import LODHA_UNSTATED
 from frostline.studies.ranking.figures import figures
 from frostline.studies.ranking.tables import ROWS, TUNING, tables
 from frostline.training.execution import tunable_for
@@ -153,7 +154,9 @@ class _OwnHead(FisherSample):
     figures=figures,
     tasks=("super_glue/cb", "super_glue/wsc", "super_glue/copa", "glue/wnli", "glue/rte"),
     seeds=2,
-    recipe={"batch": 16, "epochs": 10, "weight_decay": 0.01, "select": "last"},
+    recipe={"batch": 16, "epochs": 10, "weight_decay": 0.01, "warmup": 0.0, "select": "last"},
+    unstated=LODHA_UNSTATED,
+    selection="Both protocols keep the last epoch, and nothing is chosen: layers are ranked after given epochs.",
     quick={"epochs": "0,1,2", "rows": "25,100", "heads": 2, "draws": 2},
     quick_seeds=2,
 )

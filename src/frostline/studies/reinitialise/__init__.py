@@ -16,6 +16,7 @@ from frostline.studies._comparisons import add_holm, pairs_table
 from frostline.studies._options import check_at_least, check_choice, read_numbers
 from frostline.studies._quality import quality_table
 from frostline.studies._tables import group_done, group_points, quality_in_points
+from frostline.studies._unstated import TAMKIN_UNSTATED
 from frostline.studies.reinitialise.figures import figures
 
 _MODES = ("incremental", "blocks", "preserved", "single")
@@ -162,7 +163,10 @@ def _arms(mode: str, depth: int, width: int, step: int) -> Iterator[tuple[str, l
     figures=figures,
     tasks=("glue/sst2", "glue/qnli", "glue/cola"),
     seeds=3,
-    recipe={"batch": 8, "epochs": 3, "head": "mean"},
+    recipe={"batch": 8, "epochs": 3, "head": "mean", "warmup": 0.0, "select": "last"},
+    unstated=TAMKIN_UNSTATED,
+    selection="Both protocols keep the last epoch, as the paper trains for a fixed number; only the probe next to the "
+    "curves stops early.",
     varies=("epochs", "seeds"),
     quick={"sizes": "200", "step": 0},
     quick_recipe={"epochs": 2},

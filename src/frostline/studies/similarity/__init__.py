@@ -20,9 +20,10 @@ from frostline.stats.intervals import correlate, paired_p
 from frostline.studies import Ask, Measured, Point, study
 from frostline.studies._comparisons import add_holm
 from frostline.studies._options import check_at_least
-from frostline.studies._phang import PHANG_RECIPE, PHANG_TASKS
+from frostline.studies._phang import PHANG_RECIPE, PHANG_SELECTION, PHANG_TASKS
 from frostline.studies._results import judged_result
 from frostline.studies._tables import group_done, is_informative, judged_split, quality_in_points, summary_columns
+from frostline.studies._unstated import PHANG_UNSTATED
 from frostline.studies.similarity.figures import figures
 from frostline.tasks import Split, Task, sample
 from frostline.tasks.metrics import METRICS
@@ -243,6 +244,8 @@ def _cells(done: Sequence[Measured]) -> Iterator[dict[str, Cell]]:
     tasks=PHANG_TASKS,
     seeds=3,
     recipe=PHANG_RECIPE,
+    unstated=PHANG_UNSTATED,
+    selection=PHANG_SELECTION,
     quick_recipe={"batch": 16, "epochs": 3},
     quick={"rate": 5e-5, "permutations": 99},
 )

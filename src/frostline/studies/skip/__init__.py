@@ -21,7 +21,7 @@ from frostline.records.table import Cell, Table, table_of
 from frostline.stats.intervals import differences, paired_p
 from frostline.studies import Ask, Measured, Point, study
 from frostline.studies._comparisons import add_holm
-from frostline.studies._phang import PHANG_RECIPE, PHANG_TASKS
+from frostline.studies._phang import PHANG_RECIPE, PHANG_SELECTION, PHANG_TASKS
 from frostline.studies._results import judged_result
 from frostline.studies._tables import (
     INFORMATIVE,
@@ -36,6 +36,7 @@ from frostline.studies._tables import (
     quality_in_points,
     summary_columns,
 )
+from frostline.studies._unstated import PHANG_UNSTATED
 from frostline.studies.skip.figures import figures
 from frostline.tasks import Task
 from frostline.training.dataset import Examples
@@ -219,6 +220,8 @@ def _mean_drop(drops: Mapping[Span, float], length: int, bottom: int, top: int) 
     tasks=PHANG_TASKS,
     seeds=3,
     recipe=PHANG_RECIPE,
+    unstated=PHANG_UNSTATED,
+    selection=PHANG_SELECTION,
     quick_recipe={"batch": 16, "epochs": 3},
     quick={"rate": 5e-5},
 )

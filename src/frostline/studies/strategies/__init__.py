@@ -22,13 +22,13 @@ from frostline.studies._comparisons import pairs_table
 from frostline.studies._options import check_at_least, check_pooling
 from frostline.studies._quality import quality_table
 from frostline.studies._tables import group_done
+from frostline.studies._unstated import XIE_UNSTATED
 from frostline.studies.strategies.figures import figures
 from frostline.tasks import Task
 from frostline.training.shared_inputs import SharedInputs
 
 _UP_TO_MIDDLE = "up to the middle"
 _FEW = (1, 2, 3)  # tuned layers of the paper's short plans
-_PAPER_WIDTH = 1024  # width of the encoder for which the paper chose its learning rates
 _SHORTER = ("glue/mnli", "glue/qqp")  # tasks on which full fine-tuning runs for 10 epochs
 _CASE = ("encoder", "task", "method")  # labels that compared arms share
 _LIKE_TOP = ("down", "middle", "random")  # kinds of arms that use the rate of as many last layers
@@ -125,12 +125,10 @@ def plans_of_xie(encoder: Encoder, best: int, seed: int) -> Iterator[tuple[Arm, 
 
 
 def _tried(ask: Ask, plan: Plan, encoder: Encoder, rates: int) -> tuple[float, ...]:
-    if ask.recipe.learning_rate is not None:
-        return (ask.recipe.learning_rate,)
     if rates < 1:
-        return (learning_rate_for(plan, encoder.width),)
-    return tuple(float(f"{rate * max(1, _PAPER_WIDTH / encoder.width):.3g}")
-                 for rate in paper_rates(plan, encoder.depth)[-rates:])  # fmt: skip
+        return (ask.recipe.learning_rate or learning_rate_for(plan, encoder.width),)
+    tried = paper_rates(plan, encoder.depth)[-rates:]
+    return tuple(dict.fromkeys(ask.rate_for(encoder, rate) for rate in tried))
 
 
 def _arms(text: str, depth: int) -> Sequence[str] | None:
@@ -156,7 +154,11 @@ def _arms(text: str, depth: int) -> Sequence[str] | None:
     figures=figures,
     tasks=("glue/cola", "glue/mnli", "glue/mrpc", "glue/qnli", "glue/qqp", "glue/sst2"),
     seeds=5,
-    recipe={"batch": 8, "epochs": 20},
+    recipe={"batch": 8, "epochs": 20, "warmup": 0.06, "dropout": 0.1, "select": "best"},
+    unstated=XIE_UNSTATED,
+    selection="The best epoch is kept and the learning rate is chosen on validation rows, a part of the training rows, "
+    "under `protocol='held-out'`, and both on the development set, as in the paper, under `protocol='paper'`.",
+    before={"rate_per_seed": True},
     varies=("epochs",),
     quick={"rates": 0, "methods": "full", "arms": "full+top-1+top-2+down-1+down-2+middle-2"},
     quick_recipe={"epochs": 3},
@@ -165,6 +167,7 @@ def strategies(
     ask: Ask,
     *,
     rates: int = 5,
+    rate_per_seed: bool = False,
     reuse: bool = True,
     methods: str = "full+houlsby",
     bottleneck: int = 0,
@@ -178,11 +181,12 @@ def strategies(
     it (`down`), with the layers above frozen or cut off, or the layers above it (`up`). Baselines are full fine-tuning,
     the last one to three layers, middle layers and random layers.
 
-    Options: `rates`, number of the paper's learning rates that each plan tries, the highest first, of which each seed
-    uses the best on validation (they are for encoders of width 1,024; narrower encoders get proportionally higher
-    rates; 0 uses the default rate of the plan and encoder); `reuse`, whether plans below the best layer, middle plans
-    and random plans use the rate of as many last layers, as in the paper, if those are among the arms, instead of their
-    own (all layers up to the best one always have their own); `methods`, joined by +, fine-tuning and adapters by
+    Options: `rates`, number of the paper's learning rates that each plan tries, the highest first (encoders narrower
+    than 768 get proportionally higher rates; 0 uses the default rate of the plan and encoder); `rate_per_seed`, choose
+    the rate for each seed by itself, instead of one for all seeds by their mean on validation (the paper chooses one
+    for each task and plan, and does not say over which seeds); `reuse`, whether plans below the best layer, middle
+    plans and random plans use the rate of as many last layers, as in the paper, if those are among the arms, instead of
+    their own (all layers up to the best one always have their own); `methods`, joined by +, fine-tuning and adapters by
     default, each compared with its own full tuning; `bottleneck`, width of adapters, 0 for a quarter of the encoder's
     width, as in the paper; `arms`, joined by +, or 'all'; `score`, layer score that defines the best layer; `states`,
     how a text's tokens become one vector: the 'mean' of all but the first, the 'first', the mean of 'all', or
@@ -190,51 +194,59 @@ def strategies(
     """
     check_at_least(0, "strategies", rates=rates, bottleneck=bottleneck)
     chosen_methods = [METHODS[name.strip()] for name in methods.split("+")]
+    seeds = range(ask.seeds)
     for encoder, task in ask.pairs():
         chosen_arms = _arms(arms, encoder.depth)
         best = best_layer(ask.scores(encoder, task, [score], pooling=check_pooling("strategies", states)), score)
         for method in chosen_methods:
             has_bottleneck = "bottleneck" in method.defaults
             width = {"bottleneck": bottleneck or max(1, encoder.width // 4)} if has_bottleneck else {}
-            for seed in range(ask.seeds):
-                plans = [
-                    (arm, replace(plan, method=method.name, options=width,
-                                  embeddings=plan.embeddings and method.name == "full"))
+            plans = {
+                seed: {
+                    arm: replace(plan, method=method.name, options=width,
+                                 embeddings=plan.embeddings and method.name == "full")
                     for arm, plan in plans_of_xie(encoder, best, seed)
                     if chosen_arms is None or str(arm) in chosen_arms
-                ]  # fmt: skip
-                yield from _points_of_seed(ask, encoder, task, plans, seed=seed, rates=rates, reuse=reuse, best=best)
+                }
+                for seed in seeds
+            }  # fmt: skip
+            for together in [[seed] for seed in seeds] if rate_per_seed else [list(seeds)]:
+                arms_together = {seed: plans[seed] for seed in together}
+                yield from _points(ask, encoder, task, arms_together, rates=rates, reuse=reuse, best=best)
 
 
-def _points_of_seed(
+def _points(
     ask: Ask,
     encoder: Encoder,
     task: Task,
-    plans: Sequence[tuple[Arm, Plan]],
+    plans: Mapping[int, Mapping[Arm, Plan]],
     *,
-    seed: int,
     rates: int,
     reuse: bool,
     best: int,
 ) -> Iterator[Point]:
+    """Yield the points of seeds that have one learning rate per arm; `plans` has the arms of each seed."""
     shared: dict[int, float | None] = {}  # the rate of the last layers, by their number
-    for arm, plan in plans:
+    for arm, plan in next(iter(plans.values())).items():  # only random plans differ between seeds, not in their number
         is_lower_part = bool(plan.layers) and plan.layers[0] == 1 and plan.layers[-1] == plan.head < encoder.depth
         reuses = reuse and arm.kind in _LIKE_TOP and not is_lower_part and len(plan.layers) in shared
         if reuses and shared[len(plan.layers)] is None:
             continue  # the rate of the last layers is still unknown
         tried = (shared[len(plan.layers)],) if reuses else _tried(ask, plan, encoder, rates)
-        labels = {"plan": str(plan), "method": plan.method, "best_layer": best}
         is_shorter = arm.kind == "full" and plan.method == "full" and task.preset in _SHORTER
         epochs = ask.epochs(10 if is_shorter else ask.recipe.epochs)
-        points = [
-            ask.point(encoder, task, plan, arm=str(arm), seed=seed, learning_rate=rate, epochs=epochs,
-                      options={"timed": True}, labels=labels, is_candidate=True)
+        points = {
+            rate: [
+                ask.point(encoder, task, of_seed[arm], arm=str(arm), seed=seed, learning_rate=rate, epochs=epochs,
+                          options={"timed": True}, is_candidate=True,
+                          labels={"plan": str(of_seed[arm]), "method": plan.method, "best_layer": best})
+                for seed, of_seed in plans.items()
+            ]
             for rate in tried
-        ]  # fmt: skip
-        yield from points
-        chosen = ask.best(points)
-        if arm.kind == "top" and not (chosen is not None and ask.has_failed(chosen)):
-            shared[len(plan.layers)] = None if chosen is None else chosen.spec.recipe.learning_rate
-        if chosen is not None:
-            yield replace(chosen, is_candidate=False)
+        }  # fmt: skip
+        yield from (point for of_rate in points.values() for point in of_rate)
+        rate = ask.best_over_seeds(points)
+        if arm.kind == "top" and not (rate is not None and all(map(ask.has_failed, points[rate]))):
+            shared[len(plan.layers)] = rate
+        if rate is not None:
+            yield from (replace(point, is_candidate=False) for point in points[rate])

@@ -22,7 +22,7 @@ from frostline.stats.intervals import differences, paired_p, summarise
 from frostline.studies import Ask, Measured, Point, study
 from frostline.studies._comparisons import add_holm, interval_columns, non_inferior_note
 from frostline.studies._options import check_at_least
-from frostline.studies._phang import PHANG_RECIPE, PHANG_TASKS
+from frostline.studies._phang import PHANG_RECIPE, PHANG_SELECTION, PHANG_TASKS
 from frostline.studies._results import judged_result
 from frostline.studies._tables import (
     compare_over_rows,
@@ -35,6 +35,7 @@ from frostline.studies._tables import (
     quality_in_points,
     summary_columns,
 )
+from frostline.studies._unstated import PHANG_UNSTATED
 from frostline.studies.skip import outputs_without
 from frostline.studies.truncate.figures import figures
 from frostline.tasks import Task
@@ -229,6 +230,8 @@ def _tuned_minus_orig(task: Task, point: Measured, depth: int) -> float:
     tasks=PHANG_TASKS,
     seeds=3,
     recipe=PHANG_RECIPE,
+    unstated=PHANG_UNSTATED,
+    selection=PHANG_SELECTION,
     quick_recipe={"batch": 16, "epochs": 3},
     quick={"rate": 5e-5, "head_epochs": 5},
 )
