@@ -168,6 +168,8 @@ def strategies(
     reuse: bool = True,
     methods: str = "full+houlsby",
     bottleneck: int = 0,
+    activation: str = "relu",
+    initialisation: str = "normal",
     arms: str = "all",
     score: str = "variability",
     states: str = "mean",
@@ -184,9 +186,11 @@ def strategies(
     and random plans use the rate of as many last layers, as in the paper, if those are among the arms, instead of their
     own (all layers up to the best one always have their own); `methods`, joined by +, fine-tuning and adapters by
     default, each compared with its own full tuning; `bottleneck`, width of adapters, 0 for a quarter of the encoder's
-    width, as in the paper; `arms`, joined by +, or 'all'; `score`, layer score that defines the best layer; `states`,
-    how a text's tokens become one vector: the 'mean' of all but the first, the 'first', the mean of 'all', or
-    'released', the mean of ids above 2 as in the released script.
+    width, as in the paper; `activation` and `initialisation` of adapters, those of the implementation that the
+    paper used, He et al. 2022 ('gelu' and 'truncated' are the defaults of `tune`); `arms`, joined by +, or 'all';
+    `score`, layer score that defines the best layer; `states`, how a text's tokens become one vector: the 'mean' of
+    all but the first, the 'first', the mean of 'all', or 'released', the mean of ids above 2 as in the released
+    script.
     """
     check_at_least(0, "strategies", rates=rates, bottleneck=bottleneck)
     chosen_methods = [METHODS[name.strip()] for name in methods.split("+")]
@@ -194,11 +198,13 @@ def strategies(
         chosen_arms = _arms(arms, encoder.depth)
         best = best_layer(ask.scores(encoder, task, [score], pooling=check_pooling("strategies", states)), score)
         for method in chosen_methods:
-            has_bottleneck = "bottleneck" in method.defaults
-            width = {"bottleneck": bottleneck or max(1, encoder.width // 4)} if has_bottleneck else {}
+            adapters = {"bottleneck": bottleneck or max(1, encoder.width // 4), "activation": activation,
+                        "initialisation": initialisation}  # fmt: skip
+            options = {name: value for name, value in adapters.items() if name in method.defaults}
+            method.check(options)
             for seed in range(ask.seeds):
                 plans = [
-                    (arm, replace(plan, method=method.name, options=width,
+                    (arm, replace(plan, method=method.name, options=options,
                                   embeddings=plan.embeddings and method.name == "full"))
                     for arm, plan in plans_of_xie(encoder, best, seed)
                     if chosen_arms is None or str(arm) in chosen_arms
