@@ -19,6 +19,7 @@ from frostline.records.table import Cell, Table, table_of
 from frostline.studies import Ask, Measured, Point, study
 from frostline.studies._arms import Arm
 from frostline.studies._comparisons import pairs_table
+from frostline.studies._every_test import for_every_test, split_column
 from frostline.studies._options import check_at_least, check_pooling
 from frostline.studies._quality import quality_table
 from frostline.studies._tables import group_done
@@ -29,7 +30,12 @@ from frostline.training.shared_inputs import SharedInputs
 _UP_TO_MIDDLE = "up to the middle"
 _FEW = (1, 2, 3)  # tuned layers of the paper's short plans
 _PAPER_WIDTH = 1024  # width of the encoder for which the paper chose its learning rates
-_SHORTER = ("glue/mnli", "glue/qqp")  # tasks on which full fine-tuning runs for 10 epochs
+_SHORTER = (
+    "glue/mnli",
+    "glue/mnli_mismatched",
+    "glue/mnli_both",
+    "glue/qqp",
+)  # tasks on which full fine-tuning runs for 10 epochs
 _CASE = ("encoder", "task", "method")  # labels that compared arms share
 _LIKE_TOP = ("down", "middle", "random")  # kinds of arms that use the rate of as many last layers
 
@@ -45,8 +51,7 @@ def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
     ]  # fmt: skip
     return [
         quality_table(
-            ask,
-            chosen,
+            *for_every_test(ask, chosen),
             name="quality",
             title="Quality of each plan",
             labels=("encoder", "task", "arm", "method"),
@@ -55,6 +60,7 @@ def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
                 "plans": _list_once(point["plan"] for point in group),
                 "learning_rates": _list_once(f"{point.spec.recipe.learning_rate:g}" for point in group),
                 "layers": len(group[0].spec.plan.layers),
+                **split_column(group),
             },
         ),
         _cost_table(ask, chosen),
@@ -198,8 +204,11 @@ def strategies(
         chosen_arms = _arms(arms, encoder.depth)
         best = best_layer(ask.scores(encoder, task, [score], pooling=check_pooling("strategies", states)), score)
         for method in chosen_methods:
-            adapters = {"bottleneck": bottleneck or max(1, encoder.width // 4), "activation": activation,
-                        "initialisation": initialisation}  # fmt: skip
+            adapters: dict[str, int | str] = {
+                "bottleneck": bottleneck or max(1, encoder.width // 4),
+                "activation": activation,
+                "initialisation": initialisation,
+            }
             options = {name: value for name, value in adapters.items() if name in method.defaults}
             method.check(options)
             for seed in range(ask.seeds):
