@@ -195,3 +195,17 @@ def test_names_and_reasons_are_no_part_of_the_form():
 def test_values_that_json_cannot_tell_apart_give_the_same_id():
     spec = made(CHANGES["surgery"])
     assert replace(spec, surgery={"keep_norms": True, "reinitialise": (5, 6)}).id == IDS["surgery"]
+
+
+@pytest.mark.parametrize("method", form.LATER_OPTIONS)
+def test_a_later_option_of_a_method_is_part_of_the_id_only_where_it_differs(method):
+    def of(**options):
+        return made({"plan": {**FIRST["plan"], "method": method, "options": {"bottleneck": 4, **options}}}).id
+
+    assert of() == of(activation="gelu", initialisation="truncated")
+    assert len({of(), of(activation="relu"), of(initialisation="normal")}) == 3
+
+
+def test_another_method_s_option_of_the_same_name_is_always_part_of_the_id():
+    plans = [{**FIRST["plan"], "method": "mine", "options": given} for given in ({}, {"activation": "gelu"})]
+    assert made({"plan": plans[0]}).id != made({"plan": plans[1]}).id

@@ -430,6 +430,19 @@ def test_a_task_without_validation_rows_is_one_line(encoder, rows, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+def test_the_chosen_model_is_judged_on_every_test_split(encoder, rows, tmp_path, few_plans):
+    task = load_task(rows)
+    half = len(task.test) // 2
+    elsewhere = task.test.take(range(half, len(task.test)))
+    task = replace(task, test=task.test.take(range(half)), more_tests={"elsewhere": elsewhere})
+    found = frostline.run(encoder, task, output=tmp_path / "run", recipe=RECIPE)
+    said = [line for line in lines(found.folder / "predictions.jsonl") if line["split"] == "elsewhere"]
+    assert [line["text"] for line in said] == list(elsewhere.texts)
+    right = [line["prediction"] == line["label"] for line in said]
+    assert found.tuned.metrics["elsewhere"]["accuracy"] == pytest.approx(sum(right) / len(right))
+    assert read(found.folder / "result.json")["metrics"].keys() == {"validation", "test", "elsewhere"}
+
+
 def test_a_task_without_test_rows_is_chosen_on_and_compared_without_them(encoder, rows, tmp_path, few_plans):
     task = replace(load_task(rows), test=None)
     budget = Budget(goal="smallest", margin=100)

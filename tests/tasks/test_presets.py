@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,8 @@ class Sample:
     dev: str = "dev"
     hub_dev: str = "validation"
     folder: str = ""
+    more_dev: tuple[str, ...] = ()
+    more_hub_dev: tuple[str, ...] = ()
 
 
 def rows(**columns: str) -> Iterator[tuple[int, int, dict[str, str]]]:
@@ -130,6 +132,9 @@ def samples() -> dict[str, Sample]:
         hub_dev="validation_matched",
         folder="MNLI",
     )
+    file, split = "dev_mismatched", "validation_mismatched"
+    made["glue/mnli_mismatched"] = replace(made["glue/mnli"], dev=file, hub_dev=split)
+    made["glue/mnli_both"] = replace(made["glue/mnli"], more_dev=(file,), more_hub_dev=(split,))
     entail = ["entailment", "not_entailment"]
     made["glue/qnli"] = pair_sample("question", "sentence", entail, folder="QNLI", labels=entail)
     made["glue/rte"] = pair_sample("sentence1", "sentence2", entail, folder="RTE", labels=entail)
@@ -264,7 +269,7 @@ SAMPLES = samples()
 def write_official(sample: Sample, folder: Path) -> Path:
     home = folder / sample.folder
     home.mkdir()
-    for split in ("train", sample.dev):
+    for split in ("train", sample.dev, *sample.more_dev):
         path = home / sample.file.format(split)
         with path.open("w", encoding="utf-8", newline="") as out:
             for row in sample.official:
@@ -285,7 +290,8 @@ def hub_format(sample: Sample, *, single_precision: bool = False) -> datasets.Da
         part = part.cast_column("label", datasets.Value("float32"))
     secret = part.map(lambda row: {"label": -1}) if sample.names else part
     return datasets.DatasetDict(
-        {"train": part, sample.hub_dev: part} | ({} if sample.hub_dev == "test" else {"test": secret})
+        {"train": part, **dict.fromkeys((sample.hub_dev, *sample.more_hub_dev), part)}
+        | ({} if sample.hub_dev == "test" else {"test": secret})
     )
 
 
@@ -312,7 +318,7 @@ def test_a_preset_reads_parquet_shards_and_saved_datasets_too(name: str, tmp_pat
     found = hub_format(SAMPLES[name])
     shards, saved = tmp_path / "shards", tmp_path / "saved"
     shards.mkdir()
-    for split in ("train", SAMPLES[name].hub_dev):
+    for split in ("train", SAMPLES[name].hub_dev, *SAMPLES[name].more_hub_dev):
         for shard in range(2):
             found[split].shard(2, shard, contiguous=True).to_parquet(shards / f"{split}-0000{shard}-of-00002.parquet")
     found.save_to_disk(saved)
@@ -362,6 +368,8 @@ def test_every_preset_is_complete(name: str):
         ("wsc.fixed", "super_glue/wsc"),
         ("cosmos_qa", "cosmosqa"),
         ("Movies", "movies"),
+        ("MNLI-mm", "glue/mnli_mismatched"),
+        ("mnli_both", "glue/mnli_both"),
     ],
 )
 def test_names_are_forgiving(given: str, name: str):
@@ -380,6 +388,41 @@ def test_no_name_means_two_presets():
 def test_a_strange_name_is_no_preset():
     assert find_preset("glue/sst") is None
     assert find_preset("") is None
+
+
+def mnli_files(folder: Path) -> Path:
+    """MNLI's official files, with other rows in the mismatched dev set; one of them without an agreed label."""
+    home, names = folder / "MNLI", ("entailment", "neutral", "contradiction")
+    home.mkdir()
+    for split, word, count in (("train", "old", 60), ("dev_matched", "near", 12), ("dev_mismatched", "far", 9)):
+        rows = [{"sentence1": f"A {word} premise {i}.", "sentence2": "So be it.", "gold_label": names[i % 3]}
+                for i in range(count)]  # fmt: skip
+        odd = [{"sentence1": "Nobody agreed.", "sentence2": "Really.", "gold_label": "-"}]
+        lines = [json.dumps(row) for row in (*rows, *(odd if split == "dev_mismatched" else []))]
+        (home / f"{split}.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize("protocol", ["held-out", "paper"])
+def test_mnli_can_have_both_dev_sets(protocol, tmp_path: Path):
+    folder = mnli_files(tmp_path)
+    both, matched, mismatched = (
+        load_task(name, data_dir=folder, protocol=protocol) for name in ("mnli_both", "mnli", "mnli_mismatched")
+    )
+    assert both.train == matched.train == mismatched.train
+    assert both.validation == matched.validation
+    assert (both.test, both.more_tests) == (matched.test, {"mismatched": mismatched.test})
+    assert both.tests == ("test", "mismatched")
+    assert (len(both.test or ()), len(both.more_tests["mismatched"])) == (12, 9)
+    assert "mismatched: 1 row without an agreed label ('-') left out" in both.notes
+    assert len({task.fingerprint for task in (both, matched, mismatched)}) == 3
+
+
+def test_mnli_with_both_dev_sets_needs_both_files(tmp_path: Path):
+    (mnli_files(tmp_path) / "MNLI" / "dev_mismatched.jsonl").unlink()
+    with pytest.raises(DataError, match=r"no dev_mismatched file for glue/mnli_both; expected dev_mismatched.tsv"):
+        load_task("mnli_both", data_dir=tmp_path)
+    assert load_task("mnli", data_dir=tmp_path).tests == ("test",)
 
 
 def test_mnli_rows_without_agreement_are_left_out_and_counted(tmp_path: Path):

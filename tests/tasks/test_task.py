@@ -77,6 +77,8 @@ def test_a_split_that_does_not_add_up_is_refused(changes: dict[str, Any], proble
         ({"label_names": ("yes",)}, "labels without a name"),
         ({"kind": "multiple choice"}, "does not fit the kind"),
         ({"test": SPLIT.take([])}, "the test split is empty"),
+        ({"more_tests": {"elsewhere": SPLIT.take([])}}, "the elsewhere split is empty"),
+        ({"more_tests": {"validation": SPLIT}}, "further test rows cannot be named 'validation'"),
     ],
 )
 def test_a_task_that_does_not_add_up_is_refused(changes: dict[str, Any], problem: str):
@@ -107,10 +109,20 @@ def test_the_fingerprint_is_pinned():
         {"train": SPLIT.take([1, 0, 2])},
         {"test": SPLIT},
         {"validation": SPLIT},
+        {"more_tests": {"elsewhere": SPLIT}},
     ],
 )
 def test_the_fingerprint_changes_with_the_data(changes: dict[str, Any]):
     assert task(**changes).fingerprint != task().fingerprint
+
+
+def test_further_test_rows_are_splits_that_are_read_at_the_end():
+    more = task(test=SPLIT, more_tests={"elsewhere": SPLIT.take([0, 1])})
+    assert list(more.splits) == ["train", "test", "elsewhere"]
+    assert more.tests == ("test", "elsewhere")
+    assert task(test=SPLIT).tests == ("test",)
+    assert task(more_tests={}).fingerprint == task().fingerprint
+    assert more.fingerprint != task(test=SPLIT, more_tests={"another": SPLIT.take([0, 1])}).fingerprint
 
 
 def test_the_fingerprint_ignores_where_rows_lay():

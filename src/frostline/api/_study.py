@@ -190,10 +190,14 @@ def study(
 
 
 def _few_rows(task: Task) -> Task:
-    parts = {
-        name: sample(rows, QUICK_ROWS) for name, rows in (("validation", task.validation), ("test", task.test)) if rows
-    }
-    return replace(task, **parts, notes=(*task.notes, f"quick: at most {QUICK_ROWS} rows of each split"))  # type: ignore[arg-type]
+    few = {name: sample(rows, QUICK_ROWS) for name, rows in task.splits.items() if name != "train"}
+    return replace(
+        task,
+        validation=few.get("validation"),
+        test=few.get("test"),
+        more_tests={name: few[name] for name in task.more_tests},
+        notes=(*task.notes, f"quick: at most {QUICK_ROWS} rows of each split"),
+    )
 
 
 def _refuse_twins(names: Sequence[str], what: str) -> None:

@@ -1,7 +1,8 @@
 """The id of a trial: a hash of a frozen canonical form, so that stores, kept models and benches stay valid.
 
-Every field of the first version is written out here. A field that came later is left out at the value that trials had
-before it existed; a field that is not listed yet, at its default. Names and reasons are never part of the form.
+Every field of the first version is written out here. A field, or an option of a method, that came later is left
+out at the value that trials had before it existed; a field that is not listed yet, at its default. Names and reasons
+are never part of the form.
 """
 
 from __future__ import annotations
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 
 PLAN_FIELDS = ("layers", "head", "embeddings", "method", "options", "because")
 LATER_PLAN_FIELDS: Mapping[str, Any] = {}
+LATER_OPTIONS: Mapping[str, Mapping[str, Any]] = {
+    "houlsby": {"activation": "gelu", "initialisation": "truncated"},
+    "pfeiffer": {"activation": "gelu", "initialisation": "truncated"},
+}
 RECIPE_FIELDS = (
     "learning_rate", "epochs", "batch", "accumulate", "schedule", "warmup", "weight_decay", "clip", "dropout",
     "frozen_dropout", "head", "max_length", "select", "patience", "evaluate_every", "new_layer_rate", "precision",
@@ -52,7 +57,9 @@ def trial_id(spec: TrialSpec) -> str:
 def canonical_plan(plan: Plan) -> dict[str, Any]:
     """Return the plan in the form that ids hash; the reason is always empty, as in the first version."""
     form = {name: plain(getattr(plan, name)) for name in PLAN_FIELDS}
-    return {**form, "because": "", **_later(plan, PLAN_FIELDS, LATER_PLAN_FIELDS)}
+    later = LATER_OPTIONS.get(plan.method, {})
+    options = {name: value for name, value in form["options"].items() if name not in later or value != later[name]}
+    return {**form, "options": options, "because": "", **_later(plan, PLAN_FIELDS, LATER_PLAN_FIELDS)}
 
 
 def canonical_recipe(recipe: Recipe) -> dict[str, Any]:

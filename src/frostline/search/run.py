@@ -229,10 +229,14 @@ class Search:
         tuned = model_of(context, chosen.spec)  # last, so that one model is in memory at a time
         outputs[chosen.spec.id] = _test_outputs(tuned, shared)
         judged = [self._judge(name, entry, chosen, outputs) for name, entry in tested.items()]
+        task = self.inputs.task
+        more = {name: shared.examples(tuned.tunable, name).outputs(tuned.tunable) for name in task.more_tests}
+        metrics = {name: judge(out, torch.tensor(task.more_tests[name].labels), task.metrics, task.kind)
+                   for name, out in more.items()}  # fmt: skip
         tuned = replace(
             tuned,
-            metrics={**tuned.metrics, "test": judged[0].metrics},
-            outputs={**tuned.outputs, "test": outputs[chosen.spec.id]},
+            metrics={**tuned.metrics, "test": judged[0].metrics, **metrics},
+            outputs={**tuned.outputs, "test": outputs[chosen.spec.id], **more},
         )
         return judged, tuned
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
@@ -15,6 +15,7 @@ Kind = Literal["classification", "regression", "multiple choice"]
 Protocol = Literal["held-out", "paper"]
 KINDS: tuple[Kind, ...] = ("classification", "regression", "multiple choice")
 Labels = tuple[int, ...] | tuple[float, ...]
+_SPLITS = ("train", "validation", "test")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +83,7 @@ class Split:
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """Labelled examples in up to three splits, with their kind and their metrics.
+    """Labelled examples in train, validation and test splits, with their kind and their metrics.
 
     Args:
         name: the preset's name, the file's stem or the dataset's id.
@@ -99,6 +100,8 @@ class Task:
         preset: name of the preset of the rows, or None.
         protocol: 'paper' if the test rows are also used for selection, so that results are optimistic.
         guessed_columns: role and column of each column that was guessed from its name.
+        more_tests: further test rows by the name of their split, such as those of MNLI's mismatched dev set; a model is
+            judged on each of them, and nothing is ever chosen on them.
 
     Example:
         >>> task = frostline.load_task("reviews.csv")
@@ -119,6 +122,7 @@ class Task:
     preset: str | None = None
     protocol: Protocol = "held-out"
     guessed_columns: tuple[tuple[str, str], ...] = ()
+    more_tests: Mapping[str, Split] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -129,6 +133,8 @@ class Task:
             raise ValueError("label names belong to classification and multiple choice, and only to them")
         if len(set(self.label_names)) != len(self.label_names):
             raise ValueError(f"label names repeat: {self.label_names}")
+        if taken := {*_SPLITS, "all"} & {*self.more_tests}:
+            raise ValueError(f"further test rows cannot be named {min(taken)!r}")
         for name, split in self.splits.items():
             if not len(split):
                 raise ValueError(f"the {name} split is empty")
@@ -140,8 +146,13 @@ class Task:
     @property
     def splits(self) -> dict[str, Split]:
         """The splits that are not None, by name."""
-        named = {"train": self.train, "validation": self.validation, "test": self.test}
-        return {name: split for name, split in named.items() if split is not None}
+        named = dict(zip(_SPLITS, (self.train, self.validation, self.test), strict=True))
+        return {**{name: split for name, split in named.items() if split is not None}, **self.more_tests}
+
+    @property
+    def tests(self) -> tuple[str, ...]:
+        """The names of the splits that are read once, at the end: 'test' and those of `more_tests`."""
+        return (*(("test",) if self.test is not None else ()), *self.more_tests)
 
     @property
     def ref(self) -> TaskRef:

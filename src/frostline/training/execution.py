@@ -39,7 +39,7 @@ class Settings:
         folder: the folder that the result will be saved to; a model that could not be loaded again is refused early.
         checkpoints: the folder of checkpoints; None to write none.
         resume: continue from the newest checkpoint.
-        test: also evaluate on the test rows.
+        test: also evaluate on the test rows, all splits of them.
         train_rows: number of training rows to use; None for all.
         new_layers: layers that were re-initialised.
         checkpoint_every: steps between checkpoints.
@@ -167,7 +167,7 @@ def _notes(encoder: Encoder, tunable: Tunable) -> list[str]:
 
 def _examples(tunable: Tunable, shared: SharedInputs, recipe: Recipe, settings: Settings) -> dict[str, Examples]:
     """Return the rows of every split that is used, with their frozen states."""
-    names = [name for name in shared.task.splits if name != "test" or settings.test]
+    names = [name for name in shared.task.splits if settings.test or name not in shared.task.tests]
     examples = {name: shared.examples(tunable, name) for name in names}
     if settings.train_rows is not None and settings.train_rows < len(examples["train"]):
         examples["train"] = examples["train"].take(shared.some_rows(settings.train_rows, seed=recipe.seed))

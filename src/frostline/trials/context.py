@@ -45,7 +45,8 @@ class Materials:
         kinds: the kinds of trials besides plain tuning.
         folder: folder for checkpoints of trials that run; None to write none.
         kept: folder for models of trials that are kept for later; None to keep none.
-        predictions: the splits whose predictions are recorded; the test rows are read only where they are among them.
+        predictions: the splits whose predictions are recorded; the test rows, and further test splits with them, are
+            read only where they are among them.
         cache: keep frozen states on disk.
         device: device to compute on.
     """

@@ -95,7 +95,8 @@ def _tune(context: Context, spec: TrialSpec, *, keep: bool = False) -> TrialResu
     if keep and kept is not None:
         keep_tuned(tuned, kept / spec.id)
     result = result_of(tuned)
-    splits = [split for split in recorded if split in result.predictions] or ["validation"]
+    asked = dict.fromkeys([*recorded, *(tuned.task.more_tests if "test" in recorded else ())])
+    splits = [split for split in asked if split in result.predictions] or ["validation"]
     seconds = dict(result.seconds)
     if spec.options.get("timed"):
         seconds["prediction"] = _seconds_per_text(tuned, context.shared(spec).tokens(splits[0])[0])

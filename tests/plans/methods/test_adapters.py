@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import pytest
 import torch
+from scipy import stats
 from tests.plans.methods.tuned import WIDTH, count, logits, shake, states, tuned
+from tests.search.race_tools import write_rows
+from tests.studies.study_tools import save_tiny
 from tests.tiny import CONFIGS
 from torch import nn
 
+from frostline import Plan, Recipe, tune
 from frostline.errors import OptionError
 from frostline.plans.methods import METHODS
 from frostline.plans.methods._adapters import Adapter
+from frostline.prediction.loading import load_tuned
+from frostline.training.loop import load_weights, weights_of
 
 BOTTLENECK = 6
+PAPER = {"activation": "relu", "initialisation": "normal"}  # as in the implementation of He et al. 2022
 ONE = (WIDTH * BOTTLENECK + BOTTLENECK) + (BOTTLENECK * WIDTH + WIDTH)
 PLACES = {"houlsby": ("attention", "output"), "pfeiffer": ("output",)}
 PROJECTIONS = {"attention": "project", "output": "down"}
@@ -54,6 +62,56 @@ def test_an_adapter_adds_a_narrow_detour():
     inner = inner * (1 + torch.erf(inner / math.sqrt(2))) / 2
     expected = states + inner @ adapter.up.weight.T + adapter.up.bias
     torch.testing.assert_close(adapter(states), expected)
+
+
+def test_an_adapter_can_have_another_activation():
+    adapter, states = Adapter(3, 2, activation="relu"), torch.randn(5, 3)
+    for parameter in adapter.parameters():
+        nn.init.normal_(parameter)
+    inner = states @ adapter.down.weight.T + adapter.down.bias
+    expected = states + (inner * (inner > 0)) @ adapter.up.weight.T + adapter.up.bias
+    torch.testing.assert_close(adapter(states), expected)
+
+
+def test_an_adapter_can_start_with_normal_weights():
+    torch.manual_seed(0)
+    adapter = Adapter(400, 100, initialisation="normal")
+    for linear in (adapter.down, adapter.up):
+        drawn = linear.weight.detach()
+        assert drawn.abs().max() > 0.06  # three deviations, which no truncated weight reaches
+        assert 0.0195 < drawn.std() < 0.0205
+        assert stats.kstest(drawn.flatten().numpy(), "norm", args=(0, 0.02)).pvalue > 0.01
+        assert not linear.bias.any()
+
+
+@both
+def test_the_options_of_adapters_reach_every_one_of_them(method):
+    usual, other = tuned("bert", method, bottleneck=BOTTLENECK), tuned("bert", method, bottleneck=BOTTLENECK, **PAPER)
+    with torch.no_grad():
+        load_weights(other, weights_of(usual))
+        assert not torch.equal(logits(usual), logits(other))  # the same weights, another activation
+        for number in (2, 4):
+            for place in PLACES[method]:
+                adapter = other.layer(number).get_submodule(f"{place}_adapter")
+                inner = -adapter.down(torch.ones(1, WIDTH)).abs()
+                assert not adapter._activate(inner).any()
+
+
+def test_a_tuned_model_with_other_adapters_predicts_the_same_after_loading(tmp_path):
+    write_rows(tmp_path / "letters.csv", 60)
+    plan = Plan(layers=(1, 2), head=2, method="houlsby", options={"bottleneck": 4, **PAPER})
+    encoder = str(save_tiny(tmp_path / "tiny", layers=2))
+    recipe = Recipe(epochs=1, threads=1, cache_dtype="float32")
+    model = tune(encoder, str(tmp_path / "letters.csv"), plan=plan, recipe=recipe, output=tmp_path / "run")
+    loaded = load_tuned(tmp_path / "run")
+    assert loaded.tunable.plan.options == plan.options
+    torch.testing.assert_close(loaded.outputs(model.task.test), model.outputs["test"])
+    # Read as the default, the same weights would predict something else.
+    path = tmp_path / "run" / "model" / "frostline-model.json"
+    about = json.loads(path.read_text())
+    about["plan"]["options"] = {"bottleneck": 4}
+    path.write_text(json.dumps(about))
+    assert not torch.equal(load_tuned(tmp_path / "run").outputs(model.task.test), loaded.outputs(model.task.test))
 
 
 def test_an_adapter_starts_near_the_identity_with_truncated_weights():
@@ -111,3 +169,10 @@ def test_an_adapter_reads_what_its_projection_gives_after_dropout(name, padded, 
 def test_a_bottleneck_that_cannot_be_is_refused_in_one_line(method, bottleneck):
     with pytest.raises(OptionError, match=f"^method {method}: bottleneck {bottleneck}: must be 1 or more$"):
         METHODS[method].check({"bottleneck": bottleneck})
+
+
+@both
+@pytest.mark.parametrize(("option", "known"), [("activation", "gelu, relu"), ("initialisation", "truncated, normal")])
+def test_an_unknown_activation_or_initialisation_is_refused_in_one_line(method, option, known):
+    with pytest.raises(OptionError, match=f"^method {method}: {option} 'tanh': must be one of {known}$"):
+        METHODS[method].check({option: "tanh"})

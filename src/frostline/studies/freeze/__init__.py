@@ -13,6 +13,7 @@ from frostline.records.table import Cell, Table, table_of
 from frostline.stats.intervals import ratio_interval, shares_of_ratio, summarise_ratio
 from frostline.studies import Ask, Measured, Point, study
 from frostline.studies._comparisons import Pairs, average_by_seed, pair_by_seed, paired_quality
+from frostline.studies._every_test import for_every_test, split_column
 from frostline.studies._options import check_at_least
 from frostline.studies._quality import quality_table
 from frostline.studies._released import freeze_by_prefix
@@ -35,20 +36,21 @@ _SET_ASIDE = "glue/cola"  # keeps 90% at no depth: the paper leaves it out of it
 
 
 def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
-    chosen = [point for point in points if not point.is_candidate]
-    full = group_points([point for point in chosen if point["frozen"] == 0], ("encoder", "task"))
+    once, chosen = ask, [point for point in points if not point.is_candidate]
+    ask, judged = for_every_test(ask, chosen)
+    full = group_points([point for point in judged if point["frozen"] == 0], ("encoder", "task"))
     learned = {case for case, group in full.items() if is_informative(ask.task(case[1]), group)}
     return [
         quality_table(
             ask,
-            chosen,
+            judged,
             name="quality",
             title="Quality by the number of frozen layers",
             labels=("encoder", "task", "arm", "frozen"),
-            more=lambda group: {"trainable": group[0].result.parameters.get("trainable")},
+            more=lambda group: {"trainable": group[0].result.parameters.get("trainable"), **split_column(group)},
         ),
-        _shares(ask, chosen, learned),
-        _mean_shares(ask, chosen, learned),
+        _shares(ask, judged, learned),
+        _mean_shares(once, chosen, learned),  # a task counts once, however many test splits it has
         _parameters(ask),
     ]
 
@@ -62,7 +64,7 @@ def _shares(ask: Ask, points: Sequence[Measured], learned: Collection[tuple[str,
         share = _share(ask.task(name), pair_by_seed(group, by_case[encoder, name, 0]))
         if share is not None:
             records.append({"encoder": encoder, "layers": depths[encoder], "task": name, "frozen": frozen, **share,
-                            "informative": (encoder, name) in learned})  # fmt: skip
+                            "informative": (encoder, name) in learned, **split_column(group)})  # fmt: skip
     aside = [task.name for task in ask.tasks if task.preset == _SET_ASIDE]
     return table_of(
         "share",

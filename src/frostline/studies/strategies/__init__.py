@@ -19,6 +19,7 @@ from frostline.records.table import Cell, Table, table_of
 from frostline.studies import Ask, Measured, Point, study
 from frostline.studies._arms import Arm
 from frostline.studies._comparisons import pairs_table
+from frostline.studies._every_test import for_every_test, split_column
 from frostline.studies._options import check_at_least, check_pooling
 from frostline.studies._quality import quality_table
 from frostline.studies._tables import group_done
@@ -29,7 +30,8 @@ from frostline.training.shared_inputs import SharedInputs
 
 _UP_TO_MIDDLE = "up to the middle"
 _FEW = (1, 2, 3)  # tuned layers of the paper's short plans
-_SHORTER = ("glue/mnli", "glue/qqp")  # tasks on which full fine-tuning runs for 10 epochs
+# Tasks on which full fine-tuning runs for 10 epochs.
+_SHORTER = ("glue/mnli", "glue/mnli_mismatched", "glue/mnli_both", "glue/qqp")
 _CASE = ("encoder", "task", "method")  # labels that compared arms share
 _LIKE_TOP = ("down", "middle", "random")  # kinds of arms that use the rate of as many last layers
 
@@ -45,8 +47,7 @@ def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
     ]  # fmt: skip
     return [
         quality_table(
-            ask,
-            chosen,
+            *for_every_test(ask, chosen),
             name="quality",
             title="Quality of each plan",
             labels=("encoder", "task", "arm", "method"),
@@ -55,6 +56,7 @@ def _tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
                 "plans": _list_once(point["plan"] for point in group),
                 "learning_rates": _list_once(f"{point.spec.recipe.learning_rate:g}" for point in group),
                 "layers": len(group[0].spec.plan.layers),
+                **split_column(group),
             },
         ),
         _cost_table(ask, chosen),
@@ -171,6 +173,8 @@ def strategies(
     reuse: bool = True,
     methods: str = "full+houlsby",
     bottleneck: int = 0,
+    activation: str = "relu",
+    initialisation: str = "normal",
     arms: str = "all",
     score: str = "variability",
     states: str = "mean",
@@ -188,9 +192,11 @@ def strategies(
     plans and random plans use the rate of as many last layers, as in the paper, if those are among the arms, instead of
     their own (all layers up to the best one always have their own); `methods`, joined by +, fine-tuning and adapters by
     default, each compared with its own full tuning; `bottleneck`, width of adapters, 0 for a quarter of the encoder's
-    width, as in the paper; `arms`, joined by +, or 'all'; `score`, layer score that defines the best layer; `states`,
-    how a text's tokens become one vector: the 'mean' of all but the first, the 'first', the mean of 'all', or
-    'released', the mean of ids above 2 as in the released script.
+    width, as in the paper; `activation` and `initialisation` of adapters, those of the implementation that the
+    paper used, He et al. 2022 ('gelu' and 'truncated' are the defaults of `tune`); `arms`, joined by +, or 'all';
+    `score`, layer score that defines the best layer; `states`, how a text's tokens become one vector: the 'mean' of
+    all but the first, the 'first', the mean of 'all', or 'released', the mean of ids above 2 as in the released
+    script.
     """
     check_at_least(0, "strategies", rates=rates, bottleneck=bottleneck)
     chosen_methods = [METHODS[name.strip()] for name in methods.split("+")]
@@ -199,11 +205,16 @@ def strategies(
         chosen_arms = _arms(arms, encoder.depth)
         best = best_layer(ask.scores(encoder, task, [score], pooling=check_pooling("strategies", states)), score)
         for method in chosen_methods:
-            has_bottleneck = "bottleneck" in method.defaults
-            width = {"bottleneck": bottleneck or max(1, encoder.width // 4)} if has_bottleneck else {}
+            adapters: dict[str, int | str] = {
+                "bottleneck": bottleneck or max(1, encoder.width // 4),
+                "activation": activation,
+                "initialisation": initialisation,
+            }
+            options = {name: value for name, value in adapters.items() if name in method.defaults}
+            method.check(options)
             plans = {
                 seed: {
-                    arm: replace(plan, method=method.name, options=width,
+                    arm: replace(plan, method=method.name, options=options,
                                  embeddings=plan.embeddings and method.name == "full")
                     for arm, plan in plans_of_xie(encoder, best, seed)
                     if chosen_arms is None or str(arm) in chosen_arms

@@ -23,6 +23,9 @@ from frostline.tasks.readers.hub import is_saved_dataset, load_hub, load_saved
 from frostline.tasks.task import Labels, Split, Task
 from frostline.tasks.texts import Texts, parse_rows, parse_texts
 
+_TRAIN, _DEV = "train", "dev"  # names of the tables of every benchmark
+_Tables = dict[str, RawTable | None]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Benchmark(Preset):
@@ -38,6 +41,7 @@ class Benchmark(Preset):
         group: role of a text; rows in which it is the same are never separated.
         train_files: stems of the training file, on disk and on the hub.
         dev_files: stems of the official dev file (which becomes the test split).
+        more_files: stems of further dev files, by the name of the test split that each becomes.
         headerless: column names for formats whose official file has no header.
         tidy: function from the official form of a table to the hub's, if they differ by more than names.
         combine: function that adds texts made of several columns to a table whose columns are named by role.
@@ -55,6 +59,7 @@ class Benchmark(Preset):
     group: str | None = None
     train_files: tuple[str, ...] = ("train",)
     dev_files: tuple[str, ...] = ("dev", "validation", "val")
+    more_files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     headerless: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     tidy: Callable[[RawTable], RawTable] | None = None
     combine: Callable[[RawTable], RawTable] | None = None
@@ -67,17 +72,18 @@ class Benchmark(Preset):
         if data_dir is None:
             name, config = self.hub
             hint = "pass `data_dir=FOLDER` with the official files"
-            train, dev = _read_dict(self, load_hub(name, config=config, revision=revision, hint=hint))
+            tables = _read_dict(self, load_hub(name, config=config, revision=revision, hint=hint))
             source = f"{name}:{config or 'default'}" + (f"@{revision}" if revision else "")
         elif isinstance(data_dir, str | Path):
             if revision is not None:
                 raise OptionError("`revision` is for the hub, not for `data_dir`")
             folder = _find_folder(self, Path(data_dir))
-            train, dev = _read_folder(self, folder)
+            tables = _read_folder(self, folder)
             source = str(folder)
         else:
-            train, dev = _read_dict(self, data_dir)
+            tables = _read_dict(self, data_dir)
             source = "DatasetDict"
+        train, dev = tables.pop(_TRAIN), tables.pop(_DEV)
         notes: list[str] = []
         if train is None:
             notes.append(f"there is no training file for {self.name}; splits are carved from the official dev rows")
@@ -91,11 +97,17 @@ class Benchmark(Preset):
             train=_parse_split(self, train, "train", notes),
             validation=None,
             test=None if dev is None else _parse_split(self, dev, "dev", notes),
+            more_tests={name: _parse_split(self, table, name, notes) for name, table in tables.items() if table},
             source=train.name if dev is None else source,
             metrics=self.metrics,
             notes=tuple(notes),
             tags=self.tags,
         )
+
+    @property
+    def files(self) -> dict[str, tuple[str, ...]]:
+        """The stems of the training file, of the dev file and of every further one."""
+        return {_TRAIN: self.train_files, _DEV: self.dev_files, **self.more_files}
 
 
 def register(*benchmarks: Benchmark) -> None:
@@ -104,16 +116,16 @@ def register(*benchmarks: Benchmark) -> None:
         PRESETS.add(benchmark.name, benchmark)
 
 
-def _read_dict(task: Benchmark, splits: Mapping[str, Any]) -> tuple[RawTable | None, RawTable | None]:
-    tables = []
-    for stems in (task.train_files, task.dev_files):
+def _read_dict(task: Benchmark, splits: Mapping[str, Any]) -> _Tables:
+    tables: _Tables = {}
+    for name, stems in task.files.items():
         stem = next((stem for stem in stems if stem in splits), None)
         if stem is None:
             raise DataError(
                 f"{task.name}: the dataset has no split {' or '.join(stems)}; it has {listed(list(splits))}"
             )
-        tables.append(read_dataset(f"{task.name}[{stem}]", splits[stem]))
-    return tables[0], tables[1]
+        tables[name] = read_dataset(f"{task.name}[{stem}]", splits[stem])
+    return tables
 
 
 def _find_folder(task: Benchmark, folder: Path) -> Path:
@@ -125,7 +137,7 @@ def _find_folder(task: Benchmark, folder: Path) -> Path:
     inside = sorted(entry for entry in folder.iterdir() if entry.is_dir() and name_key(entry.name) in keys)
     if inside:
         return inside[0]
-    if is_saved_dataset(folder) or any(_find_files(folder, stems) for stems in (task.train_files, task.dev_files)):
+    if is_saved_dataset(folder) or any(_find_files(folder, stems) for stems in task.files.values()):
         return folder
     raise DataError(
         f"{folder}: nothing for {task.name}; expected a folder {' or '.join(task.folders)}, or "
@@ -133,7 +145,7 @@ def _find_folder(task: Benchmark, folder: Path) -> Path:
     )
 
 
-def _read_folder(task: Benchmark, folder: Path) -> tuple[RawTable | None, RawTable | None]:
+def _read_folder(task: Benchmark, folder: Path) -> _Tables:
     if is_saved_dataset(folder):
         saved = load_saved(folder)
         if not isinstance(saved, dict):
@@ -141,11 +153,13 @@ def _read_folder(task: Benchmark, folder: Path) -> tuple[RawTable | None, RawTab
                 f"{folder}: contains one saved split; {task.name} needs a saved DatasetDict with train and dev"
             )
         return _read_dict(task, saved)
-    train, dev = _find_files(folder, task.train_files), _find_files(folder, task.dev_files)
-    for paths, stems in ((train, task.train_files), (dev, task.dev_files)):
-        if not paths and not (paths is train and task.dev_alone):
+    tables: _Tables = {}
+    for name, stems in task.files.items():
+        paths = _find_files(folder, stems)
+        if not paths and not (name == _TRAIN and task.dev_alone):
             raise DataError(f"{folder}: no {stems[0]} file for {task.name}; expected {_possible_files(stems)}")
-    return _read_files(task, train), _read_files(task, dev)
+        tables[name] = _read_files(task, paths)
+    return tables
 
 
 def _find_files(folder: Path, stems: Sequence[str]) -> list[Path]:

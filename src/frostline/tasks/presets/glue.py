@@ -1,8 +1,32 @@
-"""GLUE: nine tasks, as on the hub (nyu-mll/glue) and in the official files."""
+"""GLUE: nine tasks, as on the hub (nyu-mll/glue) and in the official files; MNLI with either dev set or with both."""
+
+from dataclasses import replace
 
 from frostline.tasks.presets._benchmark import Benchmark, register
 
 _HUB = "nyu-mll/glue"
+_MISMATCHED = ("dev_mismatched", "validation_mismatched")
+
+_MNLI = Benchmark(
+    name="glue/mnli",
+    summary="does the premise entail the hypothesis? (matched dev set)",
+    hub=(_HUB, "mnli"),
+    folders=("MNLI", "MultiNLI"),
+    columns={
+        "premise": ("premise", "sentence1"),
+        "hypothesis": ("hypothesis", "sentence2"),
+        "label": ("label", "gold_label"),
+    },
+    text="premise",
+    pair="hypothesis",
+    group="premise",
+    label_names=("entailment", "neutral", "contradiction"),
+    aliases=("mnli", "mnli-m", "mnli-matched"),
+    tags=("discourse understanding", "domain shift"),
+    dev_files=("dev_matched", "validation_matched"),
+    drops_label="-",
+    dev_alone=True,
+)
 
 register(
     Benchmark(
@@ -78,25 +102,20 @@ register(
         tags=("semantic understanding",),
         drops_short_rows=True,
     ),
-    Benchmark(
-        name="glue/mnli",
-        summary="does the premise entail the hypothesis? (matched dev set)",
-        hub=(_HUB, "mnli"),
-        folders=("MNLI", "MultiNLI"),
-        columns={
-            "premise": ("premise", "sentence1"),
-            "hypothesis": ("hypothesis", "sentence2"),
-            "label": ("label", "gold_label"),
-        },
-        text="premise",
-        pair="hypothesis",
-        group="premise",
-        label_names=("entailment", "neutral", "contradiction"),
-        aliases=("mnli", "mnli-m", "mnli-matched"),
-        tags=("discourse understanding", "domain shift"),
-        dev_files=("dev_matched", "validation_matched"),
-        drops_label="-",
-        dev_alone=True,
+    _MNLI,
+    replace(
+        _MNLI,
+        name="glue/mnli_mismatched",
+        summary="does the premise entail the hypothesis? (mismatched dev set)",
+        aliases=("mnli-mismatched", "mnli-mm"),
+        dev_files=_MISMATCHED,
+    ),
+    replace(
+        _MNLI,
+        name="glue/mnli_both",
+        summary="does the premise entail the hypothesis? (judged on both dev sets)",
+        aliases=("mnli-both",),
+        more_files={"mismatched": _MISMATCHED},
     ),
     Benchmark(
         name="glue/qnli",
