@@ -689,7 +689,7 @@ def test_trials_that_last_so_many_steps_say_no_epochs(tmp_path):
         ("strategies", {"bottleneck": -1}, "study strategies: option bottleneck -1 must be 0 or more"),
         ("strategies", {"arms": "sideways"}, "unknown 'sideways'; choose from full, top-K"),
         ("surgical", {"most": 0}, "study surgical: option most 0 must be 1 or more"),
-        ("truncate", {"head_rate": 0}, "study truncate: option head_rate 0 must be above 0"),
+        ("truncate", {"head_rate": -1}, "study truncate: option head_rate -1 must be 0 or more"),
         ("skip", {"rate": -1}, "option rate -1 must be above 0"),
     ],
 )

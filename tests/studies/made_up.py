@@ -134,8 +134,8 @@ def _truncate(spec, task, number):
         said = answers(task.test.labels, number + 10 * turn + layer)
         return {"metrics": metrics(task.test, said, task), "predictions": list(said)}
 
-    return {arm: [reading(turn, layer) for layer in range(spec.plan.head)]
-            for turn, arm in enumerate(("UNTUNED", "TUNED", "TUNEDORIG"))}  # fmt: skip
+    arms = ("UNTUNED", "TUNED", "TUNEDORIG", *(["FRESH"] if spec.options["fresh"] else []))
+    return {arm: [reading(turn, layer) for layer in range(spec.plan.head)] for turn, arm in enumerate(arms)}
 
 
 VALUES = {

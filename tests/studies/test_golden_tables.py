@@ -37,6 +37,7 @@ CASES = {
     "similarity-across": ("similarity", {"encoders": 2}),
     "skip": ("skip", {}),
     "truncate": ("truncate", {}),
+    "truncate-fresh": ("truncate", {"options": {"fresh": True}}),
 }
 
 

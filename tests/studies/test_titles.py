@@ -82,7 +82,8 @@ def test_a_loss_is_a_cost_and_a_gain_is_none():
 def test_no_layer_is_a_sentence_of_its_own():
     row = {"layers": 6, "can_go_untuned": 0, "can_go_tuned": 0}
     assert (
-        _title_of_layers([row]) == "No layer of 6 is shown to be dispensable, with the model's own head or a fresh one"
+        _title_of_layers([row])
+        == "No layer of 6 is shown to be dispensable, with the model's head as it is or trained further"
     )
     assert _title_of_layers([{**row, "can_go_tuned": 2}]).startswith(
         "Of 6 layers, 0 at the top are shown to be dispensable"

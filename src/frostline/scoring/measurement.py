@@ -202,7 +202,10 @@ def _score_all(
         chance = NULLS[null](evidence, poolings=list(evidence.states))
         for number, score in enumerate(score for score in chosen if score.name in scores):
             progress(Step(stage="chance levels", detail=f"{null}, {score.name}", done=number, total=len(scores)))
-            values = as_numbers(_estimate(score, chance, uncertainty=False).values)
+            try:
+                values = as_numbers(_estimate(score, chance, uncertainty=False).values)
+            except MeasureError:  # a random encoder lacks what the score needs, such as a pretrained pooler
+                continue
             scores[score.name] = replace(scores[score.name], nulls={**scores[score.name].nulls, null: values})
     return scores, failed
 

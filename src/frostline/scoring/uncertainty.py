@@ -8,13 +8,13 @@ probability of being the best all follow from it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
 from torch import Tensor
 
-Method = Literal["none", "jackknife", "bootstrap", "folds", "blocks"]
+Method = Literal["none", "jackknife", "bootstrap", "folds", "trials", "blocks"]
 _DRAWS = 4000
 
 
@@ -103,6 +103,12 @@ def from_folds(replicates: Tensor, *, uncertainty: bool) -> Estimate:
         return Estimate(values=values)
     spread = (replicates - values) / (count * max(1, count - 1)) ** 0.5
     return Estimate(values=values, deviations=spread, freedom=max(1, count - 1), method="folds")
+
+
+def from_trials(replicates: Tensor, *, uncertainty: bool) -> Estimate:
+    """Return the estimate from values of separate trials, (trials, layers), whose mean is the value; t over trials."""
+    estimate = from_folds(replicates, uncertainty=uncertainty and len(replicates) > 1)
+    return replace(estimate, method="trials") if estimate.deviations is not None else estimate
 
 
 def jackknife(score: Callable[[Tensor | slice], Tensor], blocks: Tensor | None) -> Estimate:

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from frostline.records import Plan
+from frostline.studies import Ask
+
+# The script of Tamkin et al. 2020: the stock classifier on the first token, no warm-up, 128 tokens, the last weights.
+TAMKIN_SCRIPT: Mapping[str, Any] = {"head": "family", "warmup": 0.0, "max_length": 128, "select": "last"}
+
+
+def released_recipe(ask: Ask) -> dict[str, Any]:
+    """Return what the script of Tamkin et al. 2020 trained otherwise than the text says, but for what the user set."""
+    return {name: value for name, value in TAMKIN_SCRIPT.items() if name not in ask.given}
 
 
 def freeze_by_prefix(plan: Plan) -> Plan:

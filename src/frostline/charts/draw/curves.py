@@ -53,7 +53,8 @@ def lines(
         interval: columns of the lower and upper end.
         panel: column that splits the chart into panels.
         marked: column that is true for points drawn large.
-        levels: horizontal lines, each with `level`, `name` and, with panels, the panel's column.
+        levels: horizontal lines, each with `level`, `name` and, with panels, the panel's column; with `below` and
+            `above` they have a band.
         independent: whether each panel has its own vertical axis.
     """
     import altair as alt

@@ -126,12 +126,22 @@ def encode_shape(rows: Sequence[Row], column: str | None, title: str | None) -> 
     return {"shape": alt.Shape(f"{column}:N", title=title, scale=alt.Scale(domain=names, range=shapes), **shown)}
 
 
+_OF_LEVELS = ("level", "name", "below", "above")
+
+
 def draw_levels(levels: Sequence[Row]) -> list[Any]:
-    """Return dashed horizontal lines; names alternate between the left and the right end, so that few overlap."""
+    """Return dashed horizontal lines; names alternate between the left and the right end, so that few overlap.
+
+    A level with `below` and `above` has a shaded band between them.
+    """
     import altair as alt
 
     if not levels:
         return []
+    bands = []
+    if any(level.get("below") is not None for level in levels):
+        band = alt.Chart().transform_filter("isValid(datum.below) && isValid(datum.above)")
+        bands = [band.mark_rect(opacity=0.12).encode(y=alt.Y("below:Q"), y2=alt.Y2("above"))]
     rule = alt.Chart().transform_filter("isValid(datum.level)").mark_rule(strokeDash=[5, 4])
     parts = [rule.encode(y="level:Q", tooltip=["name:N", alt.Tooltip("level:Q", format=".4~r")])]
     ends = {"left": (alt.value(0), 4), "right": (alt.value("width"), -4)}
@@ -139,12 +149,12 @@ def draw_levels(levels: Sequence[Row]) -> list[Any]:
         (edge, away), named = ends[side], alt.Chart().transform_filter(f"datum.side == '{side}'")
         text = named.mark_text(align=side, baseline="bottom", dx=away, dy=-2, fontSize=11)
         parts.append(text.encode(x=edge, y="level:Q", text="name:N"))
-    return parts
+    return bands + parts
 
 
 def _with_sides(levels: Sequence[Row]) -> list[Row]:
     """Return each level with the side of its name: neighbours within a panel alternate."""
-    panel = dict.fromkeys(key for level in levels for key in level if key not in ("level", "name"))
+    panel = dict.fromkeys(key for level in levels for key in level if key not in _OF_LEVELS)
     return [
         {**level, "side": ("left", "right")[rank % 2]}
         for _, group in group_rows(levels, *panel)

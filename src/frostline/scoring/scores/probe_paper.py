@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Literal
 
+import torch
 from torch import Tensor
 
+from frostline.errors import OptionError
 from frostline.scoring.probes.holdout import (
     INNER_PARTS,
     estimate_metric,
@@ -17,7 +20,7 @@ from frostline.scoring.probes.holdout import (
 from frostline.scoring.probes.trained import LinearProbes, losses, make_targets, train_probes
 from frostline.scoring.score_inputs import Evidence
 from frostline.scoring.scores import layer_score
-from frostline.scoring.uncertainty import Estimate
+from frostline.scoring.uncertainty import Estimate, from_trials
 
 
 @layer_score(
@@ -38,6 +41,7 @@ def probe_linear_paper(
     patience: int = 3,
     learning_rate: float = 1e-3,
     batch: int = 32,
+    intervals: Literal["rows", "trials"] = "rows",
 ) -> Estimate:
     """Held-out task metric of a linear softmax probe on the mean of all tokens, trained as in Tamkin et al. 2020.
 
@@ -48,13 +52,16 @@ def probe_linear_paper(
 
     Args:
         evidence: states of pooling 'all', labels and groups.
-        uncertainty: resample the held-out predictions and the trials.
+        uncertainty: compute an interval.
         trials: number of trials.
         epochs: largest number of epochs.
         patience: epochs without improvement before a layer stops.
         learning_rate: rate of Adam.
         batch: rows per step.
+        intervals: 'rows' to resample rows and trials, or 'trials' for Student's t over trials, as in the paper.
     """
+    if intervals not in ("rows", "trials"):
+        raise OptionError(f"intervals {intervals!r}: must be 'rows' or 'trials'")
     states = finite_states(evidence, "all").float()
     trained = []
     for seed in range(evidence.seed, evidence.seed + trials):
@@ -76,6 +83,8 @@ def probe_linear_paper(
             patience=patience,
         )
         trained.append(make_predictions(evidence, held, targets.decode(outputs), targets.classes))
+    if intervals == "trials":
+        return from_trials(torch.stack([trial.values() for trial in trained]), uncertainty=uncertainty)
     return estimate_metric(trained, seed=evidence.seed, uncertainty=uncertainty)
 
 

@@ -1,0 +1,97 @@
+"""Does the frozen pooler explain probes near chance in early layers? `python bench/pooler_probe.py GLUE ALBERT DATA`
+
+GLUE is a folder with the official files (SST-2, CoLA), ALBERT a folder with an ALBERT whose pooler was trained with
+sentence-order prediction, DATA a file of labelled texts for it. Linear probes of every layer, trained as in Tamkin et
+al. 2020, read the mean of all tokens (the text), the first token, and the first token through the frozen pretrained
+pooler (the released script). Appends a JSON line for each probe to bench/results/pooler_probe.jsonl; those that are
+there already are not run again. One thread.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from frostline.encoders.encoder import Encoder
+from frostline.encoders.loading import load_encoder
+from frostline.scoring.score_inputs import Evidence
+from frostline.scoring.scores.probe_paper import probe_linear_paper
+from frostline.scoring.scores.probe_pooler import read_through_pooler
+from frostline.states.pooled import pooled_states
+from frostline.tasks import Task, load_task
+from frostline.tasks.splits import sample
+
+RESULTS = Path(__file__).parent / "results" / "pooler_probe.jsonl"
+ROWS, TRIALS = 3_000, 4
+RECIPES = {"usual": {"learning_rate": 1e-3, "batch": 32}, "paper": {"learning_rate": 2e-5, "batch": 8}}
+READS = ("mean", "first", "pooler")
+
+
+def evidence_of(encoder: Encoder, task: Task) -> Evidence:
+    """States of the mean of all tokens and of the first one, of at most ROWS training rows."""
+    split = sample(task.train, ROWS, seed=0)
+    tokens = encoder.tokenize(split.texts, split.pairs, max_length=128)
+    return Evidence(
+        states=pooled_states(encoder, tokens, poolings=["all", "first"]),
+        labels=torch.tensor(split.labels),
+        groups=torch.arange(len(split)),
+        kind=task.kind,
+        metric=task.metrics[0],
+        pooling="all",
+        seed=0,
+        encoder=encoder,
+    )
+
+
+def read(evidence: Evidence, reads: str) -> Evidence:
+    """The same rows, with what the probe reads as states."""
+    if reads == "pooler":
+        return read_through_pooler(evidence, evidence.encoder)
+    return replace(evidence, states={"all": evidence.states["all" if reads == "mean" else "first"]})
+
+
+def measure(evidence: Evidence, reads: str, recipe: str) -> dict[str, Any]:
+    """Mean and t-interval over trials of every layer's probe."""
+    started = time.perf_counter()
+    found = probe_linear_paper(read(evidence, reads), trials=TRIALS, intervals="trials", **RECIPES[recipe])
+    low, high = found.interval()
+    numbers = {name: [round(float(value), 4) for value in ends]
+               for name, ends in (("values", found.values), ("low", low), ("high", high))}  # fmt: skip
+    most = Counter(evidence.labels.tolist()).most_common(1)[0][1] / len(evidence)
+    return {"rows": len(evidence), "trials": TRIALS, "metric": evidence.metric, "most_frequent": round(most, 4),
+            **RECIPES[recipe], **numbers, "seconds": round(time.perf_counter() - started, 1)}  # fmt: skip
+
+
+def cases(glue: str, albert: str, data: str) -> Iterator[tuple[str, Encoder, Task]]:
+    """Encoders with a pretrained pooler, and tasks."""
+    yield "albert-kor-base", load_encoder(albert), load_task(data)
+    for name in ("sst2", "cola"):
+        yield "all-MiniLM-L6-v2", load_encoder(None), load_task(f"glue/{name}", data_dir=glue)
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    known = [json.loads(line) for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
+    done = {tuple(row[key] for key in ("encoder", "task", "reads", "recipe")) for row in known}
+    for name, encoder, task in cases(*sys.argv[1:]):
+        assert encoder.has_pretrained_pooler, name
+        asked = [(name, task.name, reads, recipe) for recipe in RECIPES for reads in READS]
+        missing = [key for key in asked if key not in done]
+        evidence = evidence_of(encoder, task) if missing else None
+        for key in missing:
+            row = dict(zip(("encoder", "task", "reads", "recipe"), key, strict=True)) | measure(evidence, *key[2:])
+            with RESULTS.open("a") as file:
+                file.write(json.dumps(row) + "\n")
+            print(json.dumps(row), flush=True)
+
+
+if __name__ == "__main__":
+    main()

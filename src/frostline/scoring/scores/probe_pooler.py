@@ -1,0 +1,90 @@
+"""The probe of the script that Tamkin et al. 2020 released: a linear layer on the frozen pretrained pooler."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from frostline.encoders.encoder import Encoder
+from frostline.encoders.heads import GivenStates
+from frostline.errors import MeasureError
+from frostline.scoring.probes.holdout import finite_states
+from frostline.scoring.score_inputs import Evidence
+from frostline.scoring.scores import layer_score
+from frostline.scoring.scores.probe_paper import probe_linear_paper
+from frostline.scoring.uncertainty import Estimate
+
+_ROWS_AT_ONCE = 4096
+
+
+@layer_score(
+    fitted=True,
+    better="high",
+    paper="Tamkin et al. 2020, released script",
+    needs="labels",
+    name="probe.pooler",
+    pooling="first",
+)
+def probe_pooler(
+    evidence: Evidence,
+    *,
+    uncertainty: bool = True,
+    trials: int = 8,
+    epochs: int = 40,
+    patience: int = 3,
+    learning_rate: float = 1e-3,
+    batch: int = 32,
+    intervals: Literal["rows", "trials"] = "rows",
+) -> Estimate:
+    """Held-out task metric of a linear probe on the frozen pretrained pooler of the layer's first token.
+
+    The text of Tamkin et al. 2020 averages the states of a layer; their script cut BERT at the layer and trained the
+    stock classifier alone, so that the probe read the first token through the pretrained pooler, which was trained on
+    the last layer. The probe is trained like `probe.linear.paper`, in evaluation mode: the script also had the dropout
+    of the frozen layers.
+
+    Args:
+        evidence: states of pooling 'first', labels, groups and the encoder.
+        uncertainty: compute an interval.
+        trials: number of trials.
+        epochs: largest number of epochs.
+        patience: epochs without improvement before a layer stops.
+        learning_rate: rate of Adam.
+        batch: rows per step.
+        intervals: 'rows' to resample rows and trials, or 'trials' for Student's t over trials.
+    """
+    if evidence.encoder is None or not evidence.encoder.has_pretrained_pooler:
+        raise MeasureError("probe.pooler needs an encoder with a pretrained pooler, such as BERT or ALBERT")
+    return probe_linear_paper(
+        read_through_pooler(evidence, evidence.encoder),
+        uncertainty=uncertainty,
+        trials=trials,
+        epochs=epochs,
+        patience=patience,
+        learning_rate=learning_rate,
+        batch=batch,
+        intervals=intervals,
+    )
+
+
+def read_through_pooler(evidence: Evidence, encoder: Encoder) -> Evidence:
+    """Return the evidence with the pooler's outputs as states, also of the rows that probes are judged on."""
+    states = finite_states(evidence, "first")
+    pooled = torch.empty(states.shape)
+    pooler = GivenStates(encoder.family, encoder.model).eval()
+    with torch.no_grad():
+        for layer, of_layer in enumerate(states):
+            for start in range(0, states.shape[1], _ROWS_AT_ONCE):
+                rows = slice(start, start + _ROWS_AT_ONCE)
+                pooled[layer, rows] = _pool(pooler, of_layer[rows].float().to(encoder.device))
+    others = {name: getattr(evidence, name, None) for name in ("check", "held")}
+    read = {name: read_through_pooler(other, encoder) for name, other in others.items() if other is not None}
+    return replace(evidence, states={"all": pooled}, **read)
+
+
+def _pool(pooler: GivenStates, states: Tensor) -> Tensor:
+    output: Tensor = pooler(inputs_embeds=states[:, None]).pooler_output  # texts of one token
+    return output.cpu()
