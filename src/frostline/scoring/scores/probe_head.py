@@ -9,14 +9,7 @@ from torch import Tensor, nn
 from frostline.encoders.encoder import Encoder
 from frostline.encoders.heads import FamilyHead, HeadKind, make_head
 from frostline.errors import MeasureError, OptionError
-from frostline.scoring.probes.holdout import (
-    INNER_PARTS,
-    estimate_metric,
-    finite_states,
-    hold_out,
-    make_predictions,
-    part_rows,
-)
+from frostline.scoring.probes.holdout import estimate_metric, finite_states, make_predictions, probe_rows
 from frostline.scoring.probes.trained import HeadProbes, make_targets, train_probes
 from frostline.scoring.score_inputs import Evidence
 from frostline.scoring.scores import layer_score
@@ -55,31 +48,25 @@ def probe_head(
         raise MeasureError("probe.head needs the encoder, whose head it trains, not only its states")
     if choose_on not in ("inner", "held-out"):
         raise OptionError(f"choose_on {choose_on!r}: must be 'inner' or 'held-out'")
-    states = finite_states(evidence, evidence.pooling).float()
-    training, held = hold_out(evidence)
-    fit, check = training, held
-    if choose_on == "inner":
-        fit, check = part_rows(evidence, training, INNER_PARTS, seed=evidence.seed)
-    targets = make_targets(evidence, training)
+    layers = len(finite_states(evidence, evidence.pooling))
+    rows = probe_rows(evidence, choose_on=choose_on)
+    targets = make_targets(rows.training)
 
     def judge(outputs: Tensor) -> Tensor:
-        return make_predictions(evidence, check, targets.decode(outputs), targets.classes).values()
+        return make_predictions(rows.check, targets.decode(outputs), targets.classes).values()
 
-    heads = [_head(evidence.encoder, evidence, targets.outputs, layer) for layer in range(len(states))]
     outputs = train_probes(
-        HeadProbes(heads),
-        states,
-        targets.values,
-        fit=fit,
-        check=check,
-        held=held,
+        HeadProbes([_head(evidence.encoder, evidence, targets.outputs, layer) for layer in range(layers)]),
+        evidence.pooling,
+        targets,
+        rows,
         judge=judge,
         learning_rate=learning_rate,
         epochs=epochs,
         batch=batch,
         seed=evidence.seed,
     )
-    held_out = make_predictions(evidence, held, targets.decode(outputs), targets.classes)
+    held_out = make_predictions(rows.held, targets.decode(outputs), targets.classes)
     return estimate_metric([held_out], seed=evidence.seed, uncertainty=uncertainty)
 
 

@@ -6,14 +6,7 @@ from functools import partial
 
 from torch import Tensor
 
-from frostline.scoring.probes.holdout import (
-    INNER_PARTS,
-    estimate_metric,
-    finite_states,
-    hold_out,
-    make_predictions,
-    part_rows,
-)
+from frostline.scoring.probes.holdout import estimate_metric, finite_states, make_predictions, probe_rows
 from frostline.scoring.probes.trained import LinearProbes, losses, make_targets, train_probes
 from frostline.scoring.score_inputs import Evidence
 from frostline.scoring.scores import layer_score
@@ -55,29 +48,27 @@ def probe_linear_paper(
         learning_rate: rate of Adam.
         batch: rows per step.
     """
-    states = finite_states(evidence, "all").float()
+    states = finite_states(evidence, "all")
     trained = []
     for seed in range(evidence.seed, evidence.seed + trials):
-        training, held = hold_out(evidence, seed=seed)
-        fit, check = part_rows(evidence, training, INNER_PARTS, seed=seed)
-        targets = make_targets(evidence, training)
+        rows = probe_rows(evidence, seed=seed)
+        targets = make_targets(rows.training)
         outputs = train_probes(
             LinearProbes(len(states), states.shape[2], targets.outputs, seed=seed),
-            states,
-            targets.values,
-            fit=fit,
-            check=check,
-            held=held,
-            judge=partial(_minus_loss, targets.values[check]),
+            "all",
+            targets,
+            rows,
+            judge=partial(_minus_loss, targets.encode(rows.check.labels)),
             learning_rate=learning_rate,
             epochs=epochs,
             batch=batch,
             seed=seed,
             patience=patience,
         )
-        trained.append(make_predictions(evidence, held, targets.decode(outputs), targets.classes))
+        trained.append(make_predictions(rows.held, targets.decode(outputs), targets.classes))
     return estimate_metric(trained, seed=evidence.seed, uncertainty=uncertainty)
 
 
 def _minus_loss(targets: Tensor, outputs: Tensor) -> Tensor:
-    return -losses(outputs, targets).double()
+    known = targets.is_floating_point() | (targets >= 0)  # a class that the training rows do not have has no output
+    return -losses(outputs[:, known], targets[known]).double()
