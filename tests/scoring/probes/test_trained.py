@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import pytest
 import torch
 from tests.tiny import CONFIGS, DEPTH, tiny_encoder
+from transformers import get_constant_schedule_with_warmup, get_linear_schedule_with_warmup
 
 from frostline.encoders.heads import make_head
 from frostline.errors import MeasureError, OptionError
+from frostline.records import Recipe
 from frostline.scoring.probes import trained as trained_module
 from frostline.scoring.probes.holdout import Part, ProbeRows, probe_rows
 from frostline.scoring.probes.trained import HeadProbes, LinearProbes, losses, make_targets, train_probes
@@ -55,9 +56,9 @@ def train(states, labels, judge, **changes):
         Part(evidence=evidence, rows=numbers[start:end]) for start, end in ((0, 100), (100, 150), (150, 200))
     )
     rows = ProbeRows(training=fit, fit=fit, check=check, held=held)
-    given: dict[str, Any] = {"learning_rate": 0.02, "epochs": 6, "batch": 20, "seed": 1}
+    recipe = Recipe(**{"schedule": "constant", "warmup": 0, "epochs": 6, "batch": 20, "seed": 1} | changes)
     probes = LinearProbes(len(states), states.shape[2], 2, seed=0)
-    return train_probes(probes, "mean", make_targets(fit), rows, judge=judge, **given | changes)
+    return train_probes(probes, "mean", make_targets(fit), rows, recipe, judge=judge, learning_rate=0.02)
 
 
 def test_layers_trained_together_equal_each_trained_alone():
@@ -281,6 +282,69 @@ def test_heads_read_the_states_of_their_own_layer():
     outputs = heads(states)
     assert outputs.shape == (2, 5, 2)
     torch.testing.assert_close(outputs[1], make_head(encoder, labels=2, seed=1).eval()(states[1][:, None]))
+
+
+@pytest.mark.parametrize("schedule", ["linear", "constant"])
+def test_the_head_is_trained_by_adamw_with_the_papers_schedule(schedule):
+    """One layer by plain torch and the scheduler of transformers: the same predictions after the same epoch."""
+    encoder, epochs, batch, rate = tiny_encoder("bert"), 4, 8, 5e-3
+    evidence = with_others(make_evidence(encoder, rows=400, apart=0.4))
+    layer, steps = DEPTH - 1, epochs * 25
+    head = make_head(encoder, labels=2, layer=layer, seed=0)
+    for part in head.modules():
+        if isinstance(part, torch.nn.Dropout):
+            part.p = 0.0
+    optimizer = torch.optim.AdamW(head.parameters(), lr=rate, weight_decay=0.0)
+    warm = -(-6 * steps // 100)
+    make = {"linear": partial(get_linear_schedule_with_warmup, num_training_steps=steps),
+            "constant": get_constant_schedule_with_warmup}[schedule]  # fmt: skip
+    scheduler, order = make(optimizer, num_warmup_steps=warm), torch.Generator().manual_seed(0)
+    fit, check, held = (given.states["mean"][layer] for given in (evidence, evidence.check, evidence.held))
+    judged, best = None, -1.0
+    for _ in range(epochs):
+        head.train()
+        for rows in torch.randperm(200, generator=order).split(batch):
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(head(fit[rows][:, None]), evidence.labels[rows]).backward()
+            optimizer.step()
+            scheduler.step()
+        head.eval()
+        with torch.no_grad():
+            chosen, outputs = head(check[:, None]), head(held[:, None])
+        quality = (chosen.argmax(1) == evidence.check.labels).double().mean()
+        if quality > best:
+            best, judged = quality, outputs
+
+    found = []
+    real = head_module.make_predictions
+
+    def noted(part, outputs, classes):
+        found.append(outputs)
+        return real(part, outputs, classes)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(head_module, "make_predictions", noted)
+        probe_head(
+            evidence, learning_rate=rate, epochs=epochs, batch=batch, schedule=schedule, warmup=0.06, dropout=0.0
+        )
+    torch.testing.assert_close(found[-1][layer].float(), judged, atol=2e-5, rtol=1e-4)
+
+
+def test_dropout_of_the_head_can_be_set_and_is_the_encoders_own_by_default():
+    encoder = tiny_encoder("bert")
+    evidence = make_evidence(encoder, apart=0.3)
+    own = encoder.config.hidden_dropout_prob
+    values = {p: probe_head(evidence, epochs=3, dropout=p, uncertainty=False).values for p in (-1.0, own, 0.9)}
+    assert torch.equal(values[-1.0], values[own])
+    assert not torch.equal(values[-1.0], values[0.9])
+    with pytest.raises(OptionError, match=r"dropout 1\.0: must be below 1"):
+        probe_head(evidence, dropout=1.0)
+
+
+@pytest.mark.parametrize(("option", "value"), [("schedule", "cosine"), ("warmup", 1.0), ("epochs", 0), ("batch", 0)])
+def test_a_recipe_of_a_probe_is_checked(option, value):
+    with pytest.raises(OptionError, match=option):
+        probe_head(make_evidence(tiny_encoder("bert")), **{option: value})
 
 
 def test_without_the_encoder_there_is_no_head():

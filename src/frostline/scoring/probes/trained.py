@@ -13,6 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from frostline.records import Recipe
+from frostline.records.recipe import rate_at
 from frostline.scoring.probes.holdout import Part, ProbeRows
 from frostline.scoring.score_inputs import numbered
 from frostline.states.pooled import Pooling
@@ -29,13 +31,10 @@ def train_probes(
     pooling: Pooling,
     targets: Targets,
     rows: ProbeRows,
+    recipe: Recipe,
     *,
     judge: Judge,
     learning_rate: float,
-    epochs: int,
-    batch: int,
-    seed: int,
-    patience: int = _NEVER,
 ) -> Tensor:
     """Return (layers, held rows, outputs): outputs of each layer's probe on the held-out rows after its best epoch.
 
@@ -44,15 +43,14 @@ def train_probes(
         pooling: pooling of the states.
         targets: labels in the form of the loss.
         rows: rows to train on, to choose the best epoch on (the first of equals), and to predict.
+        recipe: epochs, batch, schedule, warm-up, patience, and the seed of the order of rows and of dropout.
         judge: function that evaluates the outputs for the rows of `rows.check`.
-        learning_rate: rate of Adam, without weight decay or schedule.
-        epochs: largest number of epochs.
-        batch: rows per step.
-        seed: seed of the order of rows, and of dropout.
-        patience: epochs without improvement before a layer stops.
+        learning_rate: highest rate of Adam, without weight decay.
     """
     optimizer = torch.optim.Adam(probes.parameters(), lr=learning_rate, fused=True)
-    order = torch.Generator().manual_seed(seed)
+    order = torch.Generator().manual_seed(recipe.seed)
+    steps, step = recipe.epochs * -(-len(rows.fit.rows) // recipe.batch), 0
+    patience = recipe.patience or _NEVER
     states = rows.fit.evidence.states[pooling]
     wanted = targets.encode(rows.fit.evidence.labels)
     best = torch.full((len(states),), -torch.inf, dtype=torch.float64)
@@ -60,11 +58,13 @@ def train_probes(
     kept = torch.empty(0)
     take = _row_reader(states)
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        for epoch in range(epochs):
+        torch.manual_seed(recipe.seed)
+        for epoch in range(recipe.epochs):
             probes.train()
             shuffled = rows.fit.rows[torch.randperm(len(rows.fit.rows), generator=order)]
-            for chosen in torch.split(shuffled, batch):
+            for chosen in torch.split(shuffled, recipe.batch):
+                optimizer.param_groups[0]["lr"] = learning_rate * rate_at(step, steps, recipe)
+                step += 1
                 optimizer.zero_grad()
                 loss = losses(probes(take(chosen)), wanted[chosen]).sum()
                 torch.autograd.backward(loss)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from torch import Tensor
 
+from frostline.records import Recipe
 from frostline.scoring.probes.holdout import estimate_metric, finite_states, make_predictions, probe_rows
 from frostline.scoring.probes.trained import LinearProbes, losses, make_targets, train_probes
 from frostline.scoring.score_inputs import Evidence
@@ -35,9 +37,9 @@ def probe_linear_paper(
     """Held-out task metric of a linear softmax probe on the mean of all tokens, trained as in Tamkin et al. 2020.
 
     Adam, early stopping, at most 40 epochs, the mean of 8 trials. Every trial draws its own held-out fifth, its own
-    tenth of the other rows for early stopping on the loss, its own initial weights and order of rows. The paper trains
-    on the whole dataset with rate 2e-5 and batches of 8; a sample needs a larger rate. States are not standardised. The
-    uncertainty comes from resampling rows and trials.
+    tenth of the other rows for early stopping on the loss, its own initial weights and order of rows; where probes are
+    judged on another split, all trials share it. The paper trains on the whole dataset with rate 2e-5 and batches of 8;
+    a sample needs a larger rate. States are not standardised. The uncertainty comes from resampling rows and trials.
 
     Args:
         evidence: states of pooling 'all', labels and groups.
@@ -49,6 +51,7 @@ def probe_linear_paper(
         batch: rows per step.
     """
     states = finite_states(evidence, "all")
+    recipe = Recipe(schedule="constant", warmup=0, epochs=epochs, batch=batch, patience=patience)
     trained = []
     for seed in range(evidence.seed, evidence.seed + trials):
         rows = probe_rows(evidence, seed=seed)
@@ -58,12 +61,9 @@ def probe_linear_paper(
             "all",
             targets,
             rows,
+            replace(recipe, seed=seed),
             judge=partial(_minus_loss, targets.encode(rows.check.labels)),
             learning_rate=learning_rate,
-            epochs=epochs,
-            batch=batch,
-            seed=seed,
-            patience=patience,
         )
         trained.append(make_predictions(rows.held, targets.decode(outputs), targets.classes))
     return estimate_metric(trained, seed=evidence.seed, uncertainty=uncertainty)
