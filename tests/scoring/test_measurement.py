@@ -283,6 +283,37 @@ def test_a_score_that_was_not_measured_is_named(folder):
         found["cca"]
 
 
+@pytest.mark.parametrize("chosen_on", [None, "validation", "test"])
+def test_probes_can_be_judged_on_another_split(folder, chosen_on):
+    task = make_task(160, validation=make_split(60, shift=1000), test=make_split(80, shift=2000))
+    names = ["variability", "probe.linear", "probe.linear.paper", "probe.head"]
+    options = {"probe.linear.paper": {"trials": 1, "epochs": 2}, "probe.head": {"epochs": 2}}
+    inside = measure(folder, task, scores=names, options=options)
+    other = measure(folder, task, scores=names, options=options, judged_on="test", chosen_on=chosen_on)
+    assert (inside.judged_on, other.judged_on, other.chosen_on) == (None, "test", chosen_on)
+    assert LayerScores.from_json(other.to_json()) == other
+    assert inside["variability"].values == other["variability"].values
+    for name in names[1:]:
+        judged = [round(value * 80, 6) for value in other[name].values]
+        assert all(value == int(value) for value in judged)  # of 80 rows, where the inside has 32
+        assert other[name].values != inside[name].values
+
+
+def test_the_judged_split_is_another_than_the_measured_one(folder):
+    with pytest.raises(OptionError, match="judged on 'train': these are the measured rows"):
+        measure(folder, make_task(), judged_on="train")
+    with pytest.raises(OptionError, match="chosen on 'test': needs judged_on"):
+        measure(folder, make_task(), chosen_on="test")
+
+
+def test_chance_levels_of_probes_use_the_same_encoder_for_all_rows(folder):
+    task = make_task(160, test=make_split(80, shift=2000))
+    found = measure(folder, task, scores=["probe.linear"], judged_on="test", nulls=["shuffled", "random"])
+    by_chance = found["probe.linear"].nulls
+    assert abs(sum(by_chance["shuffled"]) / len(by_chance["shuffled"]) - 0.5) < 0.2
+    assert by_chance["random"][0] > 0.8  # words tell the classes, whatever the weights
+
+
 def test_an_unknown_null_is_refused(folder):
     with pytest.raises(OptionError, match="null 'chance': must be one of shuffled, random"):
         measure(folder, make_task(), nulls=["chance"])

@@ -16,7 +16,7 @@ from tests.studies.study_tools import run_quickly
 
 from frostline.encoders.loading import load_encoder
 from frostline.errors import MeasureError, OptionError
-from frostline.scoring.probes.holdout import hold_out
+from frostline.scoring.probes.holdout import probe_rows
 from frostline.scoring.score_inputs import Evidence
 from frostline.scoring.scores.variability import variability
 from frostline.states.pooled import pooled_states
@@ -161,7 +161,8 @@ def test_the_probe_is_a_logistic_regression_on_the_reference_rows_of_the_draw(st
     for pooling, found in states.items():
         evidence = Evidence(states={pooling: found}, labels=labels, groups=torch.arange(len(rows)), pooling=pooling,
                             kind="classification", metric="accuracy", seed=1)  # fmt: skip
-        fit, held = hold_out(evidence)
+        rows = probe_rows(evidence)
+        fit, held = rows.training.rows, rows.held.rows
         for layer in (1, 4):
             scaled = StandardScaler().fit(found[layer][fit])
             probe = LogisticRegression(tol=1e-8, max_iter=5000).fit(scaled.transform(found[layer][fit]), labels[fit])

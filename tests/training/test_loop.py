@@ -14,8 +14,9 @@ from frostline.encoders.families import FAMILIES
 from frostline.errors import AuditError, OptionError, TuneError
 from frostline.plans.methods import METHODS
 from frostline.records import Plan, Recipe
+from frostline.records.recipe import rate_at
 from frostline.training.checkpoints import Checkpoints
-from frostline.training.loop import load_weights, loss_of, order_of_rows, rate_at, train, weights_of
+from frostline.training.loop import load_weights, loss_of, order_of_rows, train, weights_of
 from frostline.training.model import check_recipe, make_tunable
 
 TOKENS, LABELS = many_tokens(), many_labels()

@@ -24,6 +24,8 @@ def measure(
     pooling: Pooling = "mean",
     examples: int = EXAMPLES,
     rows: Rows = "train",
+    judged_on: Rows | None = None,
+    chosen_on: Rows | None = None,
     max_length: int | None = None,
     uncertainty: bool = True,
     similarity: bool = True,
@@ -44,6 +46,8 @@ def measure(
         pooling: 'mean' (of all tokens but the first), 'first' (token), 'all' (tokens) or 'released'.
         examples: most rows to use; a stratified sample if there are more.
         rows: the split to measure on; a tuned model has memorised its training rows.
+        judged_on: another split to judge probes on, fitted on all measured rows; None for a part of the measured rows.
+        chosen_on: another split on which probes choose their epoch; None for a part of the measured rows.
         max_length: cut texts at this many tokens.
         uncertainty: compute intervals as well.
         similarity: compare all layers with each other (CKA).
@@ -64,6 +68,8 @@ def measure(
         pooling=pooling,
         examples=examples,
         rows=rows,
+        judged_on=judged_on,
+        chosen_on=chosen_on,
         max_length=max_length,
         uncertainty=uncertainty,
         similarity=similarity,

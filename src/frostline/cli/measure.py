@@ -34,6 +34,14 @@ class MeasureFlags:
         Literal["train", "validation", "test"],
         typer.Option(help="Split to measure on; not train if the model was tuned on it."),
     ] = "train"
+    judged_on: Annotated[
+        Literal["validation", "test"] | None,
+        typer.Option(help="Split to judge probes on, fitted on all measured rows; by default a part of the rows."),
+    ] = None
+    chosen_on: Annotated[
+        Literal["validation", "test"] | None,
+        typer.Option(help="Split on which probes choose their epoch; by default a part of the measured rows."),
+    ] = None
     intervals: Annotated[bool, typer.Option(help="Compute 95% confidence intervals.")] = True
     stream: Annotated[
         bool, typer.Option("--stream", help="Use constant memory, for any number of rows; without intervals.")
@@ -57,6 +65,8 @@ class MeasureFlags:
             "pooling": self.pooling,
             "examples": self.examples,
             "rows": self.rows,
+            "judged_on": self.judged_on,
+            "chosen_on": self.chosen_on,
             "max_length": self.max_length,
             "uncertainty": self.intervals,
             "stream": self.stream,

@@ -110,6 +110,8 @@ class LayerScores(Record, Displayed):
         task: the task that it was measured for.
         pooling: how the tokens of a text become one vector.
         rows: the split that was measured.
+        judged_on: the split on which probes were judged; None for a part of the measured rows.
+        chosen_on: the split on which probes chose their epoch; None for a part of the measured rows.
         examples: number of texts.
         max_length: number of tokens to which texts were truncated.
         truncated: number of texts that were truncated.
@@ -143,6 +145,8 @@ class LayerScores(Record, Displayed):
     left_out: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     seconds: Mapping[str, float] = field(default_factory=dict)
+    judged_on: str | None = None
+    chosen_on: str | None = None
 
     def __getitem__(self, name: str) -> LayerScore:
         if name not in self.scores:

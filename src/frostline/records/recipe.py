@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import isfinite
+from math import ceil, isfinite
 from typing import Literal
 
 from frostline.errors import OptionError
@@ -132,3 +132,11 @@ _CHOICES = {
     "precision": ("float32", "bfloat16"),
     "cache_dtype": ("float16", "float32"),
 }
+
+
+def rate_at(step: int, steps: int, recipe: Recipe) -> float:
+    """Return the share of the highest learning rate at a step: it rises from 0 in warm-up, then falls or stays."""
+    warm = ceil(recipe.warmup * steps)
+    if step < warm:
+        return step / warm
+    return 1.0 if recipe.schedule == "constant" else max(0.0, (steps - step) / max(1, steps - warm))

@@ -38,12 +38,34 @@ MEMORY_LIMIT = 4 << 30
 
 @dataclass(frozen=True, kw_only=True)
 class MeasureOptions:
-    """Scores, rows and settings of a measurement; the fields are the arguments of `frostline.measure`."""
+    """Scores, rows and settings of a measurement; the fields are the arguments of `frostline.measure`.
+
+    Args:
+        scores: names of layer scores, or 'default', or 'all'.
+        pooling: how a text's tokens become one vector.
+        examples: most rows to measure.
+        rows: the measured split.
+        judged_on: another split, on all rows of which probes are judged, fitted on all measured rows; None for a
+            division of the measured rows.
+        chosen_on: another split, on all rows of which probes choose their best epoch (it may be `judged_on`); None for
+            a tenth of the rows that they are trained on.
+        max_length: cut texts at this many tokens.
+        uncertainty: compute intervals as well.
+        similarity: compare all layers with each other.
+        nulls: chance levels to compare with.
+        options: options of scores by name.
+        stream: use constant memory.
+        needs_all: raise where the rows do not allow a score; None raises only for scores given by name.
+        seed: seed of everything drawn at random.
+        memory_limit: bytes of states in memory; more are kept on disk.
+    """
 
     scores: Sequence[str] | Literal["default", "all"] = "default"
     pooling: Pooling = "mean"
     examples: int = EXAMPLES
     rows: Rows = "train"
+    judged_on: Rows | None = None
+    chosen_on: Rows | None = None
     max_length: int | None = None
     uncertainty: bool = True
     similarity: bool = True
@@ -59,6 +81,11 @@ class MeasureOptions:
         for name, (number, lowest) in least.items():
             if not isinstance(number, int) or number < lowest:
                 raise OptionError(f"{name} {number!r}: must be a whole number, {lowest} or more")
+        if self.chosen_on is not None and self.judged_on is None:
+            raise OptionError(f"chosen on {self.chosen_on!r}: needs judged_on, the rows on which probes are judged")
+        for name, other in (("judged on", self.judged_on), ("chosen on", self.chosen_on)):
+            if other == self.rows:
+                raise OptionError(f"{name} {other!r}: these are the measured rows; choose another split")
         for null in self.nulls:
             if null not in NULLS:
                 raise OptionError(f"null {null!r}: must be one of {', '.join(NULLS)}")
@@ -109,6 +136,8 @@ def measure_layers(
         ),
         pooling=asked.pooling,
         rows=asked.rows,
+        judged_on=asked.judged_on if probes else None,
+        chosen_on=asked.chosen_on if probes else None,
         examples=len(split),
         max_length=limit,
         truncated=scored.truncated,
@@ -139,18 +168,37 @@ def _score_states(
 ) -> _Scored:
     poolings: list[Pooling] = [asked.pooling, *(score.pooling for score in chosen if score.pooling)]
     poolings += ["first"] if asked.similarity else []
-    tokens = encoder.tokenize(split.texts, split.pairs, max_length=asked.max_length)
-    states = pooled_states(
-        encoder,
-        tokens,
-        poolings=list(dict.fromkeys(poolings)),
-        memory_limit=asked.memory_limit,
-        progress=progress,
+    others = _other_rows(encoder, task, chosen, asked, progress)
+    evidence = replace(
+        _look(encoder, task, split, poolings, asked, progress),
+        check=others.get(asked.chosen_on),
+        held=others.get(asked.judged_on),
     )
     ready = time.perf_counter()
+    scores, left_out = _score_all(
+        chosen,
+        evidence,
+        asked.nulls,
+        uncertainty=asked.uncertainty,
+        may_fail=isinstance(asked.scores, str) if asked.needs_all is None else not asked.needs_all,
+        progress=progress,
+    )
+    matrices = similarity_matrices(evidence) if asked.similarity else {}
+    truncated = 0 if evidence.tokens is None else evidence.tokens.truncated
+    return _Scored(scores=scores, truncated=truncated, states_ready=ready, matrices=matrices, left_out=left_out)
+
+
+def _look(
+    encoder: Encoder, task: Task, split: Split, poolings: Sequence[Pooling], asked: MeasureOptions, progress: Progress
+) -> Evidence:
+    """Return the encoder's view of rows."""
+    tokens = encoder.tokenize(split.texts, split.pairs, max_length=asked.max_length)
+    states = pooled_states(
+        encoder, tokens, poolings=list(dict.fromkeys(poolings)), memory_limit=asked.memory_limit, progress=progress
+    )
     numbers = {group: number for number, group in enumerate(dict.fromkeys(split.groups or ()))}
     groups = range(len(split)) if split.groups is None else [numbers[group] for group in split.groups]
-    evidence = Evidence(
+    return Evidence(
         states=states,
         labels=torch.tensor(split.labels),
         groups=torch.tensor(groups),
@@ -162,16 +210,20 @@ def _score_states(
         tokens=tokens,
         split=split,
     )
-    scores, left_out = _score_all(
-        chosen,
-        evidence,
-        asked.nulls,
-        uncertainty=asked.uncertainty,
-        may_fail=isinstance(asked.scores, str) if asked.needs_all is None else not asked.needs_all,
-        progress=progress,
-    )
-    matrices = similarity_matrices(evidence) if asked.similarity else {}
-    return _Scored(scores=scores, truncated=tokens.truncated, states_ready=ready, matrices=matrices, left_out=left_out)
+
+
+def _other_rows(
+    encoder: Encoder, task: Task, chosen: Sequence[Score], asked: MeasureOptions, progress: Progress
+) -> dict[Rows | None, Evidence]:
+    """Return the encoder's view of the splits on which probes are checked and judged, besides the measured one."""
+    poolings = [score.pooling or asked.pooling for score in chosen if score.is_probe]
+    if not poolings:
+        return {}
+    return {
+        name: _look(encoder, task, rows_of(task, name).as_rows(), poolings, asked, progress)
+        for name in dict.fromkeys((asked.judged_on, asked.chosen_on))
+        if name is not None
+    }
 
 
 def _score_all(

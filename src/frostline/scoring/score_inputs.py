@@ -36,6 +36,8 @@ class Evidence:
         encoder: the encoder, for scores that need more than states.
         tokens: the tokens of the rows, for the same.
         split: the rows themselves, for the same.
+        check: the same encoder's view of other rows, on which probes choose their best epoch; None for some of these.
+        held: the same encoder's view of other rows, on which probes are judged; None for some of these.
     """
 
     states: Mapping[Pooling, Tensor]
@@ -48,6 +50,8 @@ class Evidence:
     encoder: Encoder | None = None
     tokens: Tokens | None = None
     split: Split | None = None
+    check: Evidence | None = None
+    held: Evidence | None = None
     _cache: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __len__(self) -> int:
@@ -69,6 +73,15 @@ class Evidence:
             tokens=None if self.tokens is None else self.tokens.take(numbers),
             split=None if self.split is None else self.split.take(numbers),
         )
+
+    def with_each(self, change: Callable[[Evidence], Evidence]) -> Evidence:
+        """Return the evidence with a change of these rows and, once each, of the rows for checking and judging."""
+        if self.check is None and self.held is None:
+            return change(self)
+        others = {id(other): other for other in (self.check, self.held) if other is not None}
+        changed = {key: change(other) for key, other in others.items()}
+        own = change(replace(self, check=None, held=None))
+        return replace(own, check=changed.get(id(self.check)), held=changed.get(id(self.held)))
 
     def balanced(self) -> Evidence:
         """Return equally many rows of every class, drawn at random; all rows unless the task is classification."""

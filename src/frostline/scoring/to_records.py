@@ -22,6 +22,7 @@ from frostline.tasks import Split, Task
 
 Matrix = tuple[tuple[float | None, ...], ...]
 
+EXPECTED = "expected by chance"  # name of the chance level that a score computes itself
 _TOO_FEW = 1_000
 _SIMILARITY_TEXTS = 1_000
 
@@ -41,6 +42,7 @@ def make_record(score: Score, estimate: Estimate, *, seed: int, seconds: float) 
         probability=None if probability is None else tuple(probability.tolist()),
         tied=tuple(estimate.tied(score.better)),
         smoothness=smoothness(values),
+        nulls={} if estimate.chance is None else {EXPECTED: as_numbers(estimate.chance)},
         summary=score.summary,
         paper=score.paper,
         seconds=round(seconds, 3),

@@ -27,12 +27,14 @@ class Estimate:
         deviations: (replicates, layers), A with A'A = covariance; None without an uncertainty.
         freedom: degrees of freedom of the t distribution behind the intervals; infinite for a bootstrap.
         method: resampling method of the deviations.
+        chance: (layers,), expectation by chance; None where the score does not compute it.
     """
 
     values: Tensor
     deviations: Tensor | None = None
     freedom: float = float("inf")
     method: Method = "none"
+    chance: Tensor | None = None
 
     def interval(self, level: float = 0.95) -> tuple[Tensor, Tensor] | None:
         """Return the lower and upper ends for each layer, or None without an uncertainty."""

@@ -24,6 +24,7 @@ from frostline.kernels.batch_layout import Ints
 from frostline.kernels.dropout import Noise
 from frostline.progress import Progress, Step, silent
 from frostline.records import Recipe
+from frostline.records.recipe import rate_at
 from frostline.tasks.metrics import METRICS
 from frostline.training.checkpoints import Checkpoints, Progressed
 from frostline.training.dataset import Examples
@@ -263,14 +264,6 @@ def _seed(seed: int, step: int, device: torch.device) -> None:
     """Seed torch's random numbers for a step; on the CPU without the time that torch needs to seed GPUs."""
     mixed = int(np.random.SeedSequence([seed, step]).generate_state(1, np.uint64)[0] >> 1)
     (torch.default_generator if device.type == "cpu" else torch).manual_seed(mixed)
-
-
-def rate_at(step: int, steps: int, recipe: Recipe) -> float:
-    """Return the share of the highest learning rate at a step: it rises from 0 in warm-up, then falls or stays."""
-    warm = math.ceil(recipe.warmup * steps)
-    if step < warm:
-        return step / warm
-    return 1.0 if recipe.schedule == "constant" else max(0.0, (steps - step) / max(1, steps - warm))
 
 
 def order_of_rows(count: int, *, seed: int, epoch: int) -> Ints:

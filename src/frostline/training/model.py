@@ -6,8 +6,8 @@ from typing import Literal
 
 from torch import Tensor, nn
 
+from frostline.encoders.dropout import set_dropout as set_dropout
 from frostline.encoders.encoder import Encoder, unroll
-from frostline.encoders.families import Family
 from frostline.encoders.head_stack import HeadStack
 from frostline.encoders.heads import FamilyHead, HeadKind, MeanHead, logits_of, make_head, make_mean_head
 from frostline.encoders.parameter_groups import find
@@ -178,22 +178,6 @@ def check_recipe(recipe: Recipe, encoder: Encoder) -> None:
     if recipe.precision == "bfloat16" and not encoder.family.takes_bfloat16:
         title = encoder.family.title
         raise OptionError(f"precision bfloat16: transformers' {title} does not run in mixed precision; use float32")
-
-
-def set_dropout(module: nn.Module, probability: float, *, family: Family) -> None:
-    """Give every dropout in the module this probability.
-
-    Args:
-        module: an encoder's model or a head, or both in one.
-        probability: dropout probability, from 0 to 1.
-        family: the family, which names the probabilities outside `nn.Dropout`.
-    """
-    for part in module.modules():
-        if isinstance(part, nn.Dropout):
-            part.p = probability
-        for name in family.dropout_attributes:
-            if hasattr(part, name):
-                setattr(part, name, probability)
 
 
 def as_tuned(tunable: Tunable) -> Encoder:

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import pytest
 import torch
 from tests.tiny import CONFIGS, DEPTH, tiny_encoder
+from transformers import get_constant_schedule_with_warmup, get_linear_schedule_with_warmup
 
 from frostline.encoders.heads import make_head
 from frostline.errors import MeasureError, OptionError
-from frostline.scoring.probes.holdout import hold_out
+from frostline.records import Recipe
+from frostline.scoring.probes import trained as trained_module
+from frostline.scoring.probes.holdout import Part, ProbeRows, probe_rows
 from frostline.scoring.probes.trained import HeadProbes, LinearProbes, losses, make_targets, train_probes
 from frostline.scoring.score_inputs import Evidence
+from frostline.scoring.scores import probe_head as head_module
+from frostline.scoring.scores import probe_linear as linear_module
+from frostline.scoring.scores import probe_paper as paper_module
 from frostline.scoring.scores.probe_head import _head, probe_head
+from frostline.scoring.scores.probe_linear import probe_linear
 from frostline.scoring.scores.probe_paper import probe_linear_paper
 
 
@@ -44,11 +50,15 @@ def make_evidence(
 
 
 def train(states, labels, judge, **changes):
-    rows = torch.arange(len(labels))
-    given: dict[str, Any] = {"learning_rate": 0.02, "epochs": 6, "batch": 20, "seed": 1}
-    given |= {"fit": rows[:100], "check": rows[100:150], "held": rows[150:]}
+    evidence = make_evidence(states={"mean": states}, labels=labels)
+    numbers = torch.arange(len(labels))
+    fit, check, held = (
+        Part(evidence=evidence, rows=numbers[start:end]) for start, end in ((0, 100), (100, 150), (150, 200))
+    )
+    rows = ProbeRows(training=fit, fit=fit, check=check, held=held)
+    recipe = Recipe(**{"schedule": "constant", "warmup": 0, "epochs": 6, "batch": 20, "seed": 1} | changes)
     probes = LinearProbes(len(states), states.shape[2], 2, seed=0)
-    return train_probes(probes, states, labels, judge=judge, **given | changes)
+    return train_probes(probes, "mean", make_targets(fit), rows, recipe, judge=judge, learning_rate=0.02)
 
 
 def test_layers_trained_together_equal_each_trained_alone():
@@ -102,12 +112,76 @@ def test_a_layer_that_ran_out_of_patience_stays_as_it_was():
 
 def test_targets_know_only_the_rows_to_fit_on():
     evidence = make_evidence(labels=torch.tensor([5, 2, 5, 2, 8]), groups=torch.arange(5))
-    targets = make_targets(evidence, torch.tensor([0, 1, 2]))
-    assert targets.values.tolist() == [0, 1, 0, 1, -1]  # classes in the order in which they come
+    targets = make_targets(Part(evidence=evidence, rows=torch.tensor([0, 1, 2])))
+    assert targets.encode(evidence.labels).tolist() == [0, 1, 0, 1, -1]  # classes in the order in which they come
     numbers = replace(evidence, kind="regression", labels=torch.tensor([1.0, 3.0, 1.0, 3.0, 100.0]))
-    targets = make_targets(numbers, torch.arange(4))
-    assert targets.values[:4].tolist() == [-1, 1, -1, 1]
-    assert targets.decode(targets.values).tolist() == pytest.approx([1, 3, 1, 3, 100])
+    targets = make_targets(Part(evidence=numbers, rows=torch.arange(4)))
+    values = targets.encode(numbers.labels)
+    assert values[:4].tolist() == [-1, 1, -1, 1]
+    assert targets.decode(values).tolist() == pytest.approx([1, 3, 1, 3, 100])
+
+
+# The rows of a probe --------------------------------------------------------------------------------------------------
+
+
+def with_others(evidence: Evidence, *, check: bool = True) -> Evidence:
+    """Evidence whose first 200 rows are measured, the next 100 choose the epoch and the last 100 judge."""
+    fit, chosen, judged = (evidence.take(torch.arange(a, b)) for a, b in ((0, 200), (200, 300), (300, 400)))
+    return replace(fit, check=chosen if check else None, held=judged)
+
+
+def test_other_rows_choose_and_judge_and_all_measured_rows_are_fitted():
+    evidence = with_others(make_evidence(rows=400))
+    rows = probe_rows(evidence)
+    assert rows.fit.rows.tolist() == rows.training.rows.tolist() == list(range(200))
+    assert (rows.check.evidence, rows.held.evidence) == (evidence.check, evidence.held)
+    assert (len(rows.check.rows), len(rows.held.rows)) == (100, 100)
+    assert probe_rows(evidence, choose_on="held-out").check.evidence is evidence.held
+
+
+def test_without_rows_for_choosing_a_tenth_of_the_measured_ones_choose():
+    evidence = with_others(make_evidence(rows=400), check=False)
+    rows = probe_rows(evidence)
+    assert rows.check.evidence is evidence
+    assert (len(rows.fit.rows), len(rows.check.rows), len(rows.held.rows)) == (180, 20, 100)
+    assert sorted([*rows.fit.rows.tolist(), *rows.check.rows.tolist()]) == list(range(200))
+
+
+@pytest.mark.parametrize("probe", [probe_linear, partial(probe_linear_paper, trials=2, epochs=4), probe_head])
+def test_probes_judged_on_other_rows_equal_the_same_division_inside(probe, monkeypatch):
+    whole = make_evidence(tiny_encoder("bert"), rows=400)
+    parts = [Part(evidence=whole, rows=torch.arange(a, b)) for a, b in ((0, 200), (200, 300), (300, 400))]
+    inside = ProbeRows(training=parts[0], fit=parts[0], check=parts[1], held=parts[2])
+    outside = probe(with_others(whole), uncertainty=False).values
+    for module in (head_module, linear_module, paper_module):
+        monkeypatch.setattr(module, "probe_rows", lambda evidence, **_: inside)
+    assert torch.equal(probe(whole, uncertainty=False).values, outside)
+    assert outside.argmax() == DEPTH - 1
+
+
+@pytest.mark.parametrize("probe", [probe_linear, partial(probe_linear_paper, trials=1), probe_head])
+def test_a_class_that_only_other_rows_have_counts_as_an_error(probe):
+    evidence = with_others(make_evidence(tiny_encoder("bert"), rows=400))
+    labels = evidence.held.labels.clone()
+    labels[:50] = 7
+    changed = replace(
+        evidence, held=replace(evidence.held, labels=labels), check=replace(evidence.check, labels=labels)
+    )
+    assert probe(changed, uncertainty=False).values.max() <= 0.5
+
+
+def test_a_probe_refuses_too_few_other_rows():
+    evidence = with_others(make_evidence(rows=400))
+    with pytest.raises(MeasureError, match="holds out 9 rows and needs 10"):
+        probe_linear(replace(evidence, held=evidence.held.take(torch.arange(9))))
+
+
+def test_states_too_large_for_a_copy_give_the_same_probes(monkeypatch):
+    evidence = with_others(make_evidence(tiny_encoder("bert"), rows=400))
+    copied = probe_head(evidence, epochs=2).values
+    monkeypatch.setattr(trained_module, "_LARGEST_COPY", 0)
+    monkeypatch.setattr(trained_module, "_BLOCK", 33)
+    assert torch.equal(probe_head(evidence, epochs=2).values, copied)
 
 
 # The linear probe of Tamkin et al. 2020 ------------------------------------------------------------------------------
@@ -183,7 +257,7 @@ def test_the_epoch_is_chosen_on_an_inner_part_unless_the_papers_way_is_asked_for
 
 def test_held_out_rows_do_not_enter_the_fit_or_the_choice():
     evidence = make_evidence(tiny_encoder("bert"))
-    _, held = hold_out(evidence)
+    held = probe_rows(evidence).held.rows
     changed = replace(evidence, states={"mean": evidence.states["mean"].clone()})
     changed.states["mean"][:, held[0]] = 100.0
     one, other = (probe_head(given, epochs=3, uncertainty=False).values for given in (evidence, changed))
@@ -208,6 +282,69 @@ def test_heads_read_the_states_of_their_own_layer():
     outputs = heads(states)
     assert outputs.shape == (2, 5, 2)
     torch.testing.assert_close(outputs[1], make_head(encoder, labels=2, seed=1).eval()(states[1][:, None]))
+
+
+@pytest.mark.parametrize("schedule", ["linear", "constant"])
+def test_the_head_is_trained_by_adamw_with_the_papers_schedule(schedule):
+    """One layer by plain torch and the scheduler of transformers: the same predictions after the same epoch."""
+    encoder, epochs, batch, rate = tiny_encoder("bert"), 4, 8, 5e-3
+    evidence = with_others(make_evidence(encoder, rows=400, apart=0.4))
+    layer, steps = DEPTH - 1, epochs * 25
+    head = make_head(encoder, labels=2, layer=layer, seed=0)
+    for part in head.modules():
+        if isinstance(part, torch.nn.Dropout):
+            part.p = 0.0
+    optimizer = torch.optim.AdamW(head.parameters(), lr=rate, weight_decay=0.0)
+    warm = -(-6 * steps // 100)
+    make = {"linear": partial(get_linear_schedule_with_warmup, num_training_steps=steps),
+            "constant": get_constant_schedule_with_warmup}[schedule]  # fmt: skip
+    scheduler, order = make(optimizer, num_warmup_steps=warm), torch.Generator().manual_seed(0)
+    fit, check, held = (given.states["mean"][layer] for given in (evidence, evidence.check, evidence.held))
+    judged, best = None, -1.0
+    for _ in range(epochs):
+        head.train()
+        for rows in torch.randperm(200, generator=order).split(batch):
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(head(fit[rows][:, None]), evidence.labels[rows]).backward()
+            optimizer.step()
+            scheduler.step()
+        head.eval()
+        with torch.no_grad():
+            chosen, outputs = head(check[:, None]), head(held[:, None])
+        quality = (chosen.argmax(1) == evidence.check.labels).double().mean()
+        if quality > best:
+            best, judged = quality, outputs
+
+    found = []
+    real = head_module.make_predictions
+
+    def noted(part, outputs, classes):
+        found.append(outputs)
+        return real(part, outputs, classes)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(head_module, "make_predictions", noted)
+        probe_head(
+            evidence, learning_rate=rate, epochs=epochs, batch=batch, schedule=schedule, warmup=0.06, dropout=0.0
+        )
+    torch.testing.assert_close(found[-1][layer].float(), judged, atol=2e-5, rtol=1e-4)
+
+
+def test_dropout_of_the_head_can_be_set_and_is_the_encoders_own_by_default():
+    encoder = tiny_encoder("bert")
+    evidence = make_evidence(encoder, apart=0.3)
+    own = encoder.config.hidden_dropout_prob
+    values = {p: probe_head(evidence, epochs=3, dropout=p, uncertainty=False).values for p in (-1.0, own, 0.9)}
+    assert torch.equal(values[-1.0], values[own])
+    assert not torch.equal(values[-1.0], values[0.9])
+    with pytest.raises(OptionError, match=r"dropout 1\.0: must be below 1"):
+        probe_head(evidence, dropout=1.0)
+
+
+@pytest.mark.parametrize(("option", "value"), [("schedule", "cosine"), ("warmup", 1.0), ("epochs", 0), ("batch", 0)])
+def test_a_recipe_of_a_probe_is_checked(option, value):
+    with pytest.raises(OptionError, match=option):
+        probe_head(make_evidence(tiny_encoder("bert")), **{option: value})
 
 
 def test_without_the_encoder_there_is_no_head():

@@ -8,9 +8,11 @@ import torch
 from scipy import linalg
 from tests.scoring.scores.test_closed_forms import draw, evidence
 
-from frostline.errors import MeasureError
+from frostline.errors import MeasureError, OptionError
 from frostline.scoring.score_inputs import divide
 from frostline.scoring.scores import LAYER_SCORES, cca
+from frostline.scoring.scores.information import information
+from frostline.scoring.to_records import make_record
 
 
 def inverse_root(matrix):
@@ -87,6 +89,45 @@ def test_clusters_that_follow_the_labels_carry_their_whole_information():
     values = LAYER_SCORES["information"].estimate(evidence(noise, labels)).values
     assert values[1].item() == pytest.approx(np.log(2), abs=0.02)
     assert values[0].item() < 0.2
+
+
+@pytest.mark.parametrize("clusters", [2, 10, 50])
+def test_information_has_its_expectation_over_shuffled_labels_as_chance_level(clusters):
+    source = torch.Generator().manual_seed(0)
+    states, labels = torch.randn(2, 600, 4, generator=source), torch.arange(600) % 3
+    found = information(evidence(states, labels), clusters=clusters)
+    # Labels that have nothing to do with the states: what is found is chance, and grows with the number of clusters.
+    draws = [
+        information(evidence(states, labels[torch.randperm(600, generator=source)]), clusters=clusters).values
+        for _ in range(8)
+    ]
+    torch.testing.assert_close(torch.stack(draws).mean(0), found.chance, rtol=0.25, atol=0.01)
+    assert found.chance.min() > {2: 0.005, 10: 0.1, 50: 0.5}[clusters]
+    assert make_record(LAYER_SCORES["information"], found, seed=0, seconds=0.0).nulls == {
+        "expected by chance": tuple(found.chance.tolist())
+    }
+
+
+def test_more_clusters_need_more_texts():
+    states, labels = draw(0, texts=400, classes=2)
+    with pytest.raises(MeasureError, match="information needs at least 500 texts, but got 400"):
+        information(evidence(states, labels), clusters=50)
+    with pytest.raises(OptionError, match="clusters 1"):
+        information(evidence(states, labels), clusters=1)
+
+
+def test_two_samples_are_two_halves_and_each_is_scored_by_itself():
+    states, labels = draw(2, texts=240, width=6, classes=3, layers=2)
+    given = evidence(states, labels)
+    half = divide(labels, given.groups, 2, seed=given.seed)
+    each = [cca.cca(given.take((half == part).nonzero()[:, 0]), repeats=2).values for part in (0, 1)]
+    found = cca.cca(given, samples=2, repeats=2)
+    torch.testing.assert_close(found.values, torch.stack(each).mean(0))
+    assert found.freedom == 19
+    with pytest.raises(MeasureError, match="10 texts of every class in every sample, but one has 7"):
+        cca.cca(given, samples=10)
+    with pytest.raises(OptionError, match="samples 0"):
+        cca.cca(given, samples=0)
 
 
 def test_information_needs_a_hundred_texts():

@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 
 from frostline.encoders.loading import load_encoder
 from frostline.errors import MeasureError
-from frostline.scoring.probes.holdout import HeldOutPredictions, draw, estimate_metric, hold_out
+from frostline.scoring.probes.holdout import HeldOutPredictions, draw, estimate_metric, probe_rows
 from frostline.scoring.score_inputs import Evidence
 from frostline.scoring.scores import LAYER_SCORES
 from frostline.scoring.scores.probe_linear import probe_linear
@@ -20,6 +20,11 @@ from frostline.states.pooled import pooled_states
 from frostline.tasks import load_task
 from frostline.tasks.metrics import METRICS
 from frostline.tasks.splits import sample
+
+
+def hold_out(evidence: Evidence, *, seed: int | None = None) -> tuple[torch.Tensor, torch.Tensor]:
+    rows = probe_rows(evidence, seed=seed)
+    return rows.training.rows, rows.held.rows
 
 
 def make_evidence(seed: int = 0, *, rows: int = 400, classes: int = 2, apart: float = 1.0, **changes) -> Evidence:

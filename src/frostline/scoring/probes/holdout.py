@@ -1,4 +1,7 @@
-"""Held-out rows: the split, the task metric of predictions on them, and its uncertainty.
+"""The rows of a probe: to fit on, to choose the epoch on, and to be judged on; the metric there and its uncertainty.
+
+A cautious probe divides the measured rows: four fifths to train on, of which a tenth chooses the epoch, and a fifth to
+be judged on. With `Evidence.held` it is fitted on all measured rows and judged on those others, as in the papers.
 
 The held-out predictions are resampled, whole groups of rows with replacement and the same draw for all layers, so that
 the difference between two layers is computed on the same rows. The fit is not repeated: the uncertainty is that of the
@@ -8,7 +11,8 @@ held-out rows.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -21,7 +25,7 @@ from frostline.stats.resampling import judge_of
 from frostline.tasks.metrics import METRICS
 
 FEWEST = 10  # held-out groups of rows; with fewer the metric and its uncertainty mean nothing
-INNER_PARTS = 10  # of the training rows: one of them chooses when to stop
+_INNER_PARTS = 10  # of the training rows: one of them chooses when to stop
 _PARTS = 5
 _REPLICATES = 200
 
@@ -35,29 +39,93 @@ def finite_states(evidence: Evidence, pooling: Pooling) -> Tensor:
     return states
 
 
-def hold_out(evidence: Evidence, *, seed: int | None = None) -> tuple[Tensor, Tensor]:
-    """Return the numbers of the training rows, four fifths, and of the held-out rows, stratified, with whole groups.
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """Some rows of an evidence, by number, so that states are not copied.
+
+    Args:
+        evidence: the evidence.
+        rows: (rows,), numbers of the rows.
+    """
+
+    evidence: Evidence
+    rows: Tensor
+
+    @property
+    def labels(self) -> Tensor:
+        """The labels of the rows."""
+        return self.evidence.labels[self.rows]
+
+    @property
+    def groups(self) -> Tensor:
+        """The groups of the rows."""
+        return self.evidence.groups[self.rows]
+
+    def states(self, pooling: Pooling) -> Tensor:
+        """Return (layers, rows, width): a copy of the rows' states."""
+        return self.evidence.states[pooling][:, self.rows]
+
+    def blocks(self, rows: int) -> list[Part]:
+        """Return the part as parts of at most so many rows."""
+        return [replace(self, rows=block) for block in torch.split(self.rows, rows)]
+
+    def split(self, parts: int, *, seed: int) -> tuple[Part, Part]:
+        """Return all of the parts but one, and that one, drawn at random, stratified, with whole groups."""
+        labels = self.labels if self.evidence.has_classes else None
+        part = divide(labels, self.groups, parts, seed=seed)
+        return replace(self, rows=self.rows[part != 0]), replace(self, rows=self.rows[part == 0])
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProbeRows:
+    """The rows of a probe.
+
+    Args:
+        training: rows that the probe may know: all that are not held out.
+        fit: rows to train on; all of `training`, or all but those of `check`.
+        check: rows on which the best epoch is chosen.
+        held: rows on which the probe is judged.
+    """
+
+    training: Part
+    fit: Part
+    check: Part
+    held: Part
+
+
+def probe_rows(
+    evidence: Evidence, *, seed: int | None = None, choose_on: Literal["inner", "held-out"] = "inner"
+) -> ProbeRows:
+    """Return the rows of a probe: parts of the evidence's own, or also its rows for checking and judging.
 
     Args:
         evidence: evidence of all rows.
-        seed: seed of the split; the evidence's own if not given.
+        seed: seed of divisions; the evidence's own if not given.
+        choose_on: 'inner' chooses the epoch on the evidence's rows for that, or on a tenth of the training rows if it
+            has none; 'held-out' chooses it on the judged rows, which is optimistic.
     """
-    rows = torch.arange(len(evidence))
-    fit, held = part_rows(evidence, rows, _PARTS, seed=evidence.seed if seed is None else seed)
-    number = len(torch.unique(evidence.groups[held]))
+    seed = evidence.seed if seed is None else seed
+    measured = all_rows(evidence)
+    training, held = measured.split(_PARTS, seed=seed) if evidence.held is None else (measured, all_rows(evidence.held))
+    number = len(torch.unique(held.groups))
     if number < FEWEST:
-        things = "rows" if number == len(held) else "groups of rows"
+        things = "rows" if number == len(held.rows) else "groups of rows"
         raise MeasureError(f"a probe holds out {number} {things} and needs {FEWEST} for its metric; give more rows")
-    if evidence.has_classes and len(torch.unique(evidence.labels[fit])) < 2:
-        raise MeasureError(f"a probe needs two classes, but its {len(fit)} training rows have one; give more rows")
-    return fit, held
+    if evidence.has_classes and len(torch.unique(training.labels)) < 2:
+        count = len(training.rows)
+        raise MeasureError(f"a probe needs two classes, but its {count} training rows have one; give more rows")
+    if choose_on == "held-out":
+        fit, check = training, held
+    elif evidence.check is not None:
+        fit, check = training, all_rows(evidence.check)
+    else:
+        fit, check = training.split(_INNER_PARTS, seed=seed)
+    return ProbeRows(training=training, fit=fit, check=check, held=held)
 
 
-def part_rows(evidence: Evidence, rows: Tensor, parts: int, *, seed: int) -> tuple[Tensor, Tensor]:
-    """Split some of the evidence's rows in two: all parts but one, and that one."""
-    labels = evidence.labels[rows] if evidence.has_classes else None
-    part = divide(labels, evidence.groups[rows], parts, seed=seed)
-    return rows[part != 0], rows[part == 0]
+def all_rows(evidence: Evidence) -> Part:
+    """Return all rows of an evidence."""
+    return Part(evidence=evidence, rows=torch.arange(len(evidence)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,23 +158,22 @@ class HeldOutPredictions:
         return values if METRICS[self.metric].higher_is_better else -values
 
 
-def make_predictions(evidence: Evidence, rows: Tensor, outputs: Tensor, classes: Tensor | None) -> HeldOutPredictions:
+def make_predictions(held: Part, outputs: Tensor, classes: Tensor | None) -> HeldOutPredictions:
     """Return the predictions from the outputs of all layers' probes.
 
     Args:
-        evidence: evidence of all rows.
-        rows: the held-out rows.
+        held: the held-out rows.
         outputs: (layers, rows, classes), the higher the more likely; for values to predict (layers, rows, 1).
         classes: the label of each output; None for values to predict.
     """
     if not bool(outputs.isfinite().all()):
         raise MeasureError("a probe diverged, its outputs are not finite; lower its learning rate")
-    labels, groups = evidence.labels[rows], evidence.groups[rows]
-    if evidence.kind == "multiple choice":
+    labels, groups = held.labels, held.groups
+    if held.evidence.kind == "multiple choice":
         labels, guesses, groups = _choices(labels, outputs[..., -1] - outputs[..., 0], groups)
     else:
         guesses = outputs[..., 0] if classes is None else classes[outputs.argmax(-1)]
-    return HeldOutPredictions(labels=labels, guesses=guesses, groups=groups, metric=evidence.metric)
+    return HeldOutPredictions(labels=labels, guesses=guesses, groups=groups, metric=held.evidence.metric)
 
 
 def _choices(is_right: Tensor, preference: Tensor, questions: Tensor) -> tuple[Tensor, Tensor, Tensor]:

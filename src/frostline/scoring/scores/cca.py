@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from frostline.errors import MeasureError
+from frostline.errors import MeasureError, OptionError
 from frostline.scoring.score_inputs import Evidence, divide
 from frostline.scoring.scores import layer_score
 from frostline.scoring.scores.label_similarity import label_columns
@@ -15,30 +15,51 @@ from frostline.scoring.uncertainty import Estimate, from_folds
 from frostline.states.cka import undefined_where_constant
 
 _FOLDS = 10
-_REPEATS = 3
 _STATE_RIDGES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)  # relative to the mean variance of the states
 _LABEL_RIDGES = (1e-6, 1e-3, 1e-1)
 
 
 @layer_score(fitted=True, better="high", paper="Xie et al. 2022, section 4.3", balanced=True)
-def cca(evidence: Evidence, *, uncertainty: bool = True) -> Estimate:
+def cca(evidence: Evidence, *, uncertainty: bool = True, samples: int = 1, repeats: int = 3) -> Estimate:
     """Correlation of states and labels along learned directions, on unseen texts; high means specialised.
 
     Canonical correlations between states and one-hot labels with ridge terms on both covariances. Of ten folds, eight
     fit the directions, one selects the ridge terms, one scores; all ten in turn, three times. The score is the mean of
-    all but the last of the min(width, classes) correlations: the last one is noise, since one-hot labels sum to 1.
+    all but the last of the min(width, classes) correlations: the last one is noise, since one-hot labels sum to 1. Xie
+    et al. 2022 do this on two samples and do not state their size.
+
+    Args:
+        evidence: states, labels and groups.
+        uncertainty: compute intervals from the folds.
+        samples: number of disjoint class-balanced samples into which the texts are divided.
+        repeats: number of divisions of a sample into folds.
     """
-    states, labels = evidence.states[evidence.pooling], evidence.labels
+    if min(samples, repeats) < 1:
+        raise OptionError(f"cca: samples {samples} and repeats {repeats} must be 1 or more")
+    numbers = torch.arange(len(evidence))
+    part = numbers * 0
+    if samples > 1:
+        part = divide(evidence.labels, evidence.groups, samples, seed=evidence.seed)
+    by_sample = [_folds_of(evidence, numbers[part == sample], repeats) for sample in range(samples)]
+    states = evidence.states[evidence.pooling]
+    return from_folds(undefined_where_constant(torch.cat(by_sample), states), uncertainty=uncertainty)
+
+
+def _folds_of(evidence: Evidence, rows: Tensor, repeats: int) -> Tensor:
+    """Return (folds, layers): the correlations of some of the texts, the mean over repeats."""
+    labels = evidence.labels[rows]
     targets = label_columns(labels, has_classes=True)
-    smallest = int(torch.unique(labels, return_counts=True)[1].min())
+    of_each = torch.unique(labels, return_counts=True)[1]
+    smallest = int(of_each.min()) if len(of_each) == len(torch.unique(evidence.labels)) else 0
     if smallest < _FOLDS:
-        raise MeasureError(f"cca needs at least {_FOLDS} texts of every class, but one has {smallest}")
-    repeats = []
-    for repeat in range(_REPEATS):
-        folds = divide(labels, evidence.groups, _FOLDS, seed=evidence.seed + repeat)
-        repeats.append(torch.stack([fold_correlations(layer.double(), targets, folds) for layer in states], dim=1))
-    by_fold = undefined_where_constant(torch.stack(repeats).mean(0), states)
-    return from_folds(by_fold, uncertainty=uncertainty)
+        where = "" if len(rows) == len(evidence) else " in every sample"
+        raise MeasureError(f"cca needs at least {_FOLDS} texts of every class{where}, but one has {smallest}")
+    repeated = []
+    for repeat in range(repeats):
+        folds = divide(labels, evidence.groups[rows], _FOLDS, seed=evidence.seed + repeat)
+        layers = (states[rows].double() for states in evidence.states[evidence.pooling])
+        repeated.append(torch.stack([fold_correlations(layer, targets, folds) for layer in layers], dim=1))
+    return torch.stack(repeated).mean(0)
 
 
 def fold_correlations(states: Tensor, targets: Tensor, folds: Tensor) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from frostline.scoring.probes.holdout import estimate_metric, finite_states, hold_out, make_predictions
+from frostline.scoring.probes.holdout import Part, estimate_metric, finite_states, make_predictions, probe_rows
 from frostline.scoring.probes.logistic_solver import fit_logistic, fit_ridge
 from frostline.scoring.score_inputs import Evidence
 from frostline.scoring.scores import layer_score
@@ -34,17 +34,18 @@ def probe_linear(evidence: Evidence, *, uncertainty: bool = True, penalty: float
         uncertainty: resample the held-out predictions.
         penalty: penalty on the squared weights.
     """
-    states = finite_states(evidence, evidence.pooling)
-    fit, held = hold_out(evidence)
-    classes, codes = torch.unique(evidence.labels[fit], return_inverse=True) if evidence.has_classes else (None, None)
-    outputs = [_fit_and_apply(layer, evidence.labels, codes, fit, held, penalty) for layer in states]
-    held_out = make_predictions(evidence, held, torch.stack(outputs), classes)
+    layers = len(finite_states(evidence, evidence.pooling))
+    rows = probe_rows(evidence)
+    fit, held = rows.training, rows.held
+    classes, codes = torch.unique(fit.labels, return_inverse=True) if evidence.has_classes else (None, None)
+    outputs = [_fit_and_apply(fit, held, codes, layer, penalty) for layer in range(layers)]
+    held_out = make_predictions(held, torch.stack(outputs), classes)
     return estimate_metric([held_out], seed=evidence.seed, uncertainty=uncertainty)
 
 
-def _fit_and_apply(
-    states: Tensor, labels: Tensor, codes: Tensor | None, fit: Tensor, held: Tensor, penalty: float
-) -> Tensor:
+def _fit_and_apply(fit: Part, held: Part, codes: Tensor | None, layer: int, penalty: float) -> Tensor:
+    pooling = fit.evidence.pooling
+    states, others = (part.evidence.states[pooling][layer][part.rows] for part in (fit, held))
     if codes is None:
-        return fit_ridge(states[fit], labels[fit], penalty=penalty)(states[held])
-    return fit_logistic(states[fit], codes, penalty=penalty).logits(states[held])
+        return fit_ridge(states, fit.labels, penalty=penalty)(others)
+    return fit_logistic(states, codes, penalty=penalty).logits(others)
