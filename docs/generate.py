@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from docs.json_schemas import SCHEMAS, schema
+from docs.reproduce import reproduction
 
 from frostline.encoders.families import FAMILIES
 from frostline.files.atomic import read_json
@@ -114,6 +115,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "methods": methods,
     "presets": presets,
     "studies": studies,
+    "reproduction": reproduction,
     "schemas": schemas,
 }
 

@@ -162,7 +162,7 @@ XIE = {
 XIE_PROBE_RATES = {"glue/cola": 1e-3, "glue/mnli": 1e-3, "glue/mrpc": 1e-3, "glue/qnli": 1e-3, "glue/qqp": 3e-4,
                    "glue/sst2": 3e-3}  # fmt: skip  # table 3
 XIE_BOTTLENECK = 256  # appendix B.2, for a width of 1,024
-# Rows of each class: section 4.4, appendix C.6. The order of classes is that of the task; the first of SST-2 is negative.
+# Rows of each class, in the order of the task's classes: section 4.4 and appendix C.6.
 XIE_ROWS = {
     ("glue/sst2", "imbalance"): [[10000, 10000], [5000, 15000], [2000, 18000], [1000, 19000]],
     ("glue/sst2", "scarcity"): [[20000, 20000], [10000, 10000], [2500, 2500], [100, 100]],

@@ -1,4 +1,4 @@
-"""At full size, every study does what its paper did: its trials are compared with the papers' protocols, field by field.
+"""At full size, every study does what its paper did: its trials are compared with the papers' protocols.
 
 Nothing is trained: the trials are generated for the papers' own encoders, without weights and rows.
 """

@@ -25,6 +25,7 @@ from frostline.studies._tables import (
     mean_columns,
     quality_in_points,
 )
+from frostline.studies.freeze.counterparts import COUNTERPARTS
 from frostline.studies.freeze.figures import KEEPS, figures, most_frozen
 from frostline.tasks import Task
 
@@ -163,6 +164,7 @@ def _parameters(ask: Ask) -> Table:
     varies=("epochs",),
     quick={"rates": 1, "step": 3},
     quick_seeds=2,
+    reproduces=COUNTERPARTS,
 )
 def freeze(ask: Ask, *, rates: int = 5, step: int = 1, frozen_as_released: bool = False) -> Iterator[Point]:
     """How many of the lower layers can stay frozen before quality drops?

@@ -36,6 +36,7 @@ from frostline.studies._tables import (
     quality_in_points,
     summary_columns,
 )
+from frostline.studies.skip.counterparts import COUNTERPARTS
 from frostline.studies.skip.figures import figures
 from frostline.tasks import Task
 from frostline.training.dataset import Examples
@@ -221,6 +222,7 @@ def _mean_drop(drops: Mapping[Span, float], length: int, bottom: int, top: int) 
     recipe=PHANG_RECIPE,
     quick_recipe={"batch": 16, "epochs": 3},
     quick={"rate": 5e-5},
+    reproduces=COUNTERPARTS,
 )
 def skip(ask: Ask, *, rate: float = 1e-5) -> Iterator[Point]:
     """Which layers can be left out of a tuned model without further training?
