@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from docs.json_schemas import SCHEMAS, schema
+from docs.reproduce import reproduction
 
 from frostline.cli._shared.flags import with_flags
 from frostline.encoders.families import FAMILIES
@@ -116,6 +117,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "methods": methods,
     "presets": presets,
     "studies": studies,
+    "reproduction": reproduction,
     "schemas": schemas,
 }
 

@@ -20,6 +20,7 @@ from frostline.options import read_options
 from frostline.plans.learning_rates import scale_paper_rate
 from frostline.records import LayerScores, Plan, Recipe, TrialResult, TrialSpec
 from frostline.registry import Registry, describe
+from frostline.studies._counterparts import Counterpart
 
 if TYPE_CHECKING:
     from frostline.charts import Figure, Results
@@ -237,6 +238,7 @@ class Study:
         tables: builds tables from a request and measured points.
         figures: draws figures from tables.
         kinds: kinds of trials besides plain tuning.
+        reproduces: the paper's figures and tables that it repeats, with their commands.
     """
 
     name: str
@@ -259,6 +261,7 @@ class Study:
     tables: Tables
     figures: Figures
     kinds: tuple[TrialKind, ...] = ()
+    reproduces: tuple[Counterpart, ...] = ()
 
     def options(self, given: Mapping[str, Any]) -> dict[str, Value]:
         """Return all options with their values; raise on unknown options and values of the wrong type."""
@@ -290,6 +293,7 @@ def study(
     quick_recipe: Mapping[str, Any] | None = None,
     quick_tasks: Iterable[str] = ("movies",),
     kinds: Iterable[TrialKind] = (),
+    reproduces: Iterable[Counterpart] = (),
 ) -> Callable[[Trials], Study]:
     """Register a function that yields a study's points; its docstring is the study's description."""
 
@@ -316,6 +320,7 @@ def study(
             tables=tables,
             figures=figures,
             kinds=tuple(kinds),
+            reproduces=tuple(reproduces),
         )
         registered.options(registered.quick)
         return STUDIES.add(registered.name, registered)

@@ -28,6 +28,7 @@ from frostline.studies._tables import (
     quality_in_points,
 )
 from frostline.studies._unstated import LEE_UNSTATED
+from frostline.studies.freeze.counterparts import COUNTERPARTS
 from frostline.studies.freeze.figures import KEEPS, figures, most_frozen
 from frostline.tasks import Task
 
@@ -172,6 +173,7 @@ def _parameters(ask: Ask) -> Table:
     varies=("epochs",),
     quick={"rates": 1, "step": 3},
     quick_seeds=2,
+    reproduces=COUNTERPARTS,
 )
 def freeze(
     ask: Ask, *, rates: int = 5, rate_per_seed: bool = False, step: int = 1, frozen_as_released: bool = False

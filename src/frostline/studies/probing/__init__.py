@@ -21,6 +21,7 @@ from frostline.studies import Ask, Point, study
 from frostline.studies._options import check_at_least, check_choice, check_pooling
 from frostline.studies._results import judged_result
 from frostline.studies._unstated import XIE_UNSTATED
+from frostline.studies.probing.counterparts import COUNTERPARTS
 from frostline.studies.probing.figures import HELD_OUT, PRETRAINED, TUNED, figures
 from frostline.studies.probing.tables import tables
 from frostline.tasks import Task
@@ -129,6 +130,7 @@ def _measure_one_by_one(measure: Callable[..., LayerScores], names: Sequence[str
     quick={"scores": _QUICK_SCORES},
     quick_recipe={"epochs": 2},
     quick_seeds=2,
+    reproduces=COUNTERPARTS,
 )
 def probing(
     ask: Ask,

@@ -17,6 +17,7 @@ from frostline.studies._options import check_at_least, check_choice, read_number
 from frostline.studies._quality import quality_table
 from frostline.studies._tables import group_done, group_points, quality_in_points
 from frostline.studies._unstated import TAMKIN_UNSTATED
+from frostline.studies.reinitialise.counterparts import COUNTERPARTS
 from frostline.studies.reinitialise.figures import figures
 
 _MODES = ("incremental", "blocks", "preserved", "single")
@@ -171,6 +172,7 @@ def _arms(mode: str, depth: int, width: int, step: int) -> Iterator[tuple[str, l
     quick={"sizes": "200", "step": 0},
     quick_recipe={"epochs": 2},
     quick_seeds=2,
+    reproduces=COUNTERPARTS,
 )
 def reinitialise(
     ask: Ask,

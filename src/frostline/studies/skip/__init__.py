@@ -37,6 +37,7 @@ from frostline.studies._tables import (
     summary_columns,
 )
 from frostline.studies._unstated import PHANG_UNSTATED
+from frostline.studies.skip.counterparts import COUNTERPARTS
 from frostline.studies.skip.figures import figures
 from frostline.tasks import Task
 from frostline.training.dataset import Examples
@@ -224,6 +225,7 @@ def _mean_drop(drops: Mapping[Span, float], length: int, bottom: int, top: int) 
     selection=PHANG_SELECTION,
     quick_recipe={"batch": 16, "epochs": 3},
     quick={"rate": 5e-5},
+    reproduces=COUNTERPARTS,
 )
 def skip(ask: Ask, *, rate: float = 1e-5) -> Iterator[Point]:
     """Which layers can be left out of a tuned model without further training?

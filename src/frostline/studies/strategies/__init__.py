@@ -24,6 +24,7 @@ from frostline.studies._options import check_at_least, check_pooling
 from frostline.studies._quality import quality_table
 from frostline.studies._tables import group_done
 from frostline.studies._unstated import XIE_UNSTATED
+from frostline.studies.strategies.counterparts import COUNTERPARTS
 from frostline.studies.strategies.figures import figures
 from frostline.tasks import Task
 from frostline.training.shared_inputs import SharedInputs
@@ -164,6 +165,7 @@ def _arms(text: str, depth: int) -> Sequence[str] | None:
     varies=("epochs",),
     quick={"rates": 0, "methods": "full", "arms": "full+top-1+top-2+down-1+down-2+middle-2"},
     quick_recipe={"epochs": 3},
+    reproduces=COUNTERPARTS,
 )
 def strategies(
     ask: Ask,
