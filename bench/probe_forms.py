@@ -90,8 +90,8 @@ def curve(done: dict, encoder: str, task: str, form: str, score: str) -> np.ndar
 def report(done: dict) -> dict[str, float]:
     """Print the tables; return figures of the last line."""
     cases = [case for case in CASES if {(*case, form, 0) for form in ("paper", "cautious")} <= set(done)]
-    print("| encoder | task | head: paper's and cautious form, Spearman | linear: the same | best layer by head: paper's "
-          "form | cautious | largest gap of the head, points |")  # fmt: skip
+    print("| encoder | task | head: paper's and cautious form, Spearman | linear: the same | best layer by head: "
+          "paper's form | cautious | largest gap of the head, points |")  # fmt: skip
     print("|---|---|---|---|---|---|---|")
     ranks = []
     for case in cases:

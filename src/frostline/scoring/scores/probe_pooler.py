@@ -80,9 +80,9 @@ def read_through_pooler(evidence: Evidence, encoder: Encoder) -> Evidence:
             for start in range(0, states.shape[1], _ROWS_AT_ONCE):
                 rows = slice(start, start + _ROWS_AT_ONCE)
                 pooled[layer, rows] = _pool(pooler, of_layer[rows].float().to(encoder.device))
-    others = {name: getattr(evidence, name, None) for name in ("check", "held")}
-    read = {name: read_through_pooler(other, encoder) for name, other in others.items() if other is not None}
-    return replace(evidence, states={"all": pooled}, **read)
+    others = (evidence.check, evidence.held)
+    check, held = (None if rows is None else read_through_pooler(rows, encoder) for rows in others)
+    return replace(evidence, states={"all": pooled}, check=check, held=held)
 
 
 def _pool(pooler: GivenStates, states: Tensor) -> Tensor:
