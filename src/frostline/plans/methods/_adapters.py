@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from frostline.plans.methods import chosen_layers
+from frostline.plans.methods import PlanKind, chosen_layers
 
 if TYPE_CHECKING:
     from frostline.training.model import Tunable
+
+# Xie et al. 2022, table 5.
+XIE_RATES: Mapping[PlanKind, tuple[float, ...]] = {
+    "whole": (1e-5, 3e-5, 1e-4),
+    "lower": (1e-5, 3e-5, 1e-4),
+    "upper": (1e-5, 3e-5, 1e-4),
+    "few": (3e-5, 1e-4, 3e-4),
+}
 
 
 class Adapter(nn.Module):

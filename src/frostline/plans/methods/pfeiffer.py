@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from frostline.plans.methods import at_least_one, method
-from frostline.plans.methods._adapters import add_adapters
+from frostline.plans.methods._adapters import XIE_RATES, add_adapters
 
 if TYPE_CHECKING:
     from frostline.training.model import Tunable
 
 
-@method(learning_rate=3e-4, is_stock=False, adds_parameters=True, validate=at_least_one("bottleneck"))
+@method(learning_rate=3e-4, rates=XIE_RATES, is_stock=False, adds_parameters=True, validate=at_least_one("bottleneck"))
 def pfeiffer(tunable: Tunable, *, seed: int, bottleneck: int = 256) -> None:
     """One adapter in each chosen layer trains, after the feed-forward part; everything else is frozen.
 
