@@ -138,13 +138,15 @@ class StudyRun:
                 ]  # fmt: skip
                 if not missing:
                     break
-                later = self._predict_later(ask, specs)
+                expected = self._predict_later(ask, specs)
+                later = [spec for spec in expected if store.get(spec) is None]
                 follow = f", {len(later)} will follow from their results" if later else ""
                 estimate = self._estimate([*missing, *later])
                 logger.info("%d of %d trials to run%s%s", len(missing), len(specs), follow, estimate)
                 if self.dry_run:
                     return Studied(study=self.study, folder=self.folder)
-                done, total = len(specs) - len(missing), len(specs) + len(later)
+                total = len(specs) + len(expected)
+                done = total - len(missing) - len(later)
                 self._run(store, missing, executor, done=done, total=total)
                 retried |= {spec.id for spec in missing}
             self.progress(Step(stage="making the tables"))
