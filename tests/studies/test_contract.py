@@ -191,7 +191,7 @@ def make_ask(tmp_path_factory):
     return make
 
 
-def made_up_scores(encoder, task, names, *, pooling="mean"):
+def made_up_scores(encoder, task, names, *, pooling="mean", examples=5_000):
     """Layer scores of which the last layer's are the best."""
     values = tuple(float(layer) for layer in range(encoder.depth + 1))
     return LayerScores(

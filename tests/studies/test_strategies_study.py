@@ -12,6 +12,7 @@ from tests.studies.study_tools import run_quickly
 from tests.studies.test_figures import DRAWN, read_table
 
 from frostline.charts import Results
+from frostline.records import Plan
 from frostline.studies import STUDIES
 from frostline.studies._arms import Arm, read_arm
 from frostline.studies._comparisons import non_inferior_note
@@ -94,6 +95,21 @@ def test_each_seed_can_choose_its_own_rate(chosen_rates):
         assert rate == max(own, key=validation).spec.recipe.learning_rate
     assert len({rate for (arm, _), rate in chosen.items() if arm == "full"}) > 1
     assert {point.spec.id for point in candidates} == {point.spec.id for point in chosen_rates[False][0]}
+
+
+def test_the_table_of_costs_has_seconds_with_and_without_the_cache_and_of_inference(tmp_path, monkeypatch):
+    monkeypatch.setenv("FROSTLINE_CACHE", str(tmp_path / "cache"))
+    given = {"timed_uncached": True, "arms": "full+top-1"}
+    found = run_quickly("strategies", tmp_path, layers=2, options=given, seeds=1, cache=True)
+    (costs,) = (table for table in found.tables if table.name == "costs")
+    rows = {row["plan"]: row for row in costs.records()}
+    assert len(rows) == 2
+    judged = len(load_task(tmp_path / "letters.csv").test)
+    for row in rows.values():
+        assert row["seconds_per_epoch_cached"] > 0 and row["seconds_per_epoch_uncached"] > 0
+        assert row["seconds_of_inference"] == pytest.approx(judged * row["seconds_per_prediction"], rel=1e-3)
+    assert rows[str(Plan.full(2))]["seconds_per_epoch_cached"] == rows[str(Plan.full(2))]["seconds_per_epoch_uncached"]
+    assert any("5 training steps" in note for note in costs.notes)
 
 
 @pytest.mark.parametrize("best", [1, 3, 6])

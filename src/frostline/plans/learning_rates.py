@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from frostline.plans.methods import METHODS
+from frostline.plans.methods import METHODS, PlanKind
 from frostline.records import Plan
 
 EPOCHS = 3
@@ -51,23 +51,21 @@ def paper_rates(plan: Plan, depth: int) -> tuple[float, ...]:
     """Return the learning rates that Xie et al. (2022) try for plans of this kind, by method.
 
     Plans that end at the best layer use the rates of plans that end at the top, and so do plans that the paper does not
-    have.
+    have. A method that the paper does not have is tried around its own default rate.
 
     Args:
         plan: the plan.
         depth: number of layers of the whole encoder.
     """
+    return METHODS[plan.method].rates[_kind(plan, depth)]
+
+
+def _kind(plan: Plan, depth: int) -> PlanKind:
     bottom, top = (plan.layers[0], plan.layers[-1]) if plan.layers else (0, 0)
-    in_a_row = len(plan.layers) == top - bottom + 1  # layers drawn at random are not in the paper
-    is_whole = in_a_row and (bottom, top) == (1, depth)
-    is_lower_part = in_a_row and bottom == 1 and top == plan.head < depth
-    is_upper_part = in_a_row and top == plan.head == depth and len(plan.layers) > _FEW_LAYERS
-    if METHODS[plan.method].adds_parameters:
-        return (1e-5, 3e-5, 1e-4) if is_whole or is_lower_part or is_upper_part else (3e-5, 1e-4, 3e-4)
-    if is_whole:
-        return (1e-6, 5e-6, 8e-6, 1e-5, 2e-5)
-    if is_lower_part:
-        return (5e-6, 1e-5, 5e-5, 1e-4)
-    if is_upper_part:
-        return (1e-6, 3e-6, 1e-5, 3e-5)
-    return (8e-6, 1e-5, 2e-5, 3e-5, 5e-5)
+    if len(plan.layers) != top - bottom + 1:
+        return "few"  # layers drawn at random are not in the paper
+    if (bottom, top) == (1, depth):
+        return "whole"
+    if bottom == 1 and top == plan.head < depth:
+        return "lower"
+    return "upper" if top == plan.head == depth and len(plan.layers) > _FEW_LAYERS else "few"

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 Value = int | float | bool | str
 Setting = TypeVar("Setting")
-MeasureScores = Callable[..., LayerScores]  # (encoder, task, names, *, pooling="mean")
+MeasureScores = Callable[..., LayerScores]  # (encoder, task, names, *, pooling="mean", examples=5_000)
 
 
 @dataclass(frozen=True, kw_only=True)

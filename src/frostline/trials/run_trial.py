@@ -21,6 +21,7 @@ from frostline.training.result import Tuned
 from frostline.trials.context import Context, TrialKind
 from frostline.trials.kept_models import keep_tuned, load_kept
 from frostline.trials.results import result_of
+from frostline.trials.step_timing import epoch_seconds
 
 _TIMED = 16  # texts
 
@@ -100,7 +101,17 @@ def _tune(context: Context, spec: TrialSpec, *, keep: bool = False) -> TrialResu
     seconds = dict(result.seconds)
     if spec.options.get("timed"):
         seconds["prediction"] = _seconds_per_text(tuned, context.shared(spec).tokens(splits[0])[0])
-    return replace(result, predictions={split: result.predictions[split] for split in splits}, seconds=seconds)
+    values = {"epoch_seconds": _epoch_seconds(context, spec, tuned)} if spec.options.get("timed_uncached") else {}
+    predictions = {split: result.predictions[split] for split in splits}
+    return replace(result, predictions=predictions, seconds=seconds, values=values)
+
+
+def _epoch_seconds(context: Context, spec: TrialSpec, tuned: Tuned) -> dict[str, float]:
+    shared = context.shared(spec)
+    rows = shared.examples(tuned.tunable, "train")
+    if spec.train_rows is not None and spec.train_rows < len(rows):
+        rows = rows.take(shared.some_rows(spec.train_rows, seed=spec.recipe.seed))
+    return epoch_seconds(tuned, rows)
 
 
 TUNE = TrialKind(name="tune", run=_tune)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from frostline.errors import OptionError
 from frostline.options import read_options
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from frostline.training.model import Tunable
 
 Value = int | float | str
+# All layers; the lower ones, up to the head; more than a few of the upper ones; and other plans, of few layers.
+PlanKind = Literal["whole", "lower", "upper", "few"]
 Apply = Callable[..., None]  # (Tunable, *, seed, options)
 Fold = Callable[["Tunable"], None]
 Validate = Callable[[Mapping[str, Any]], str | None]  # returns an error message about the options, or None
@@ -33,6 +35,7 @@ class Method:
         name: name in the registry and on the command line.
         summary: one line on what it does.
         learning_rate: default rate, for encoders of width 768.
+        rates: rates to try for each kind of plan, for encoders of width 768.
         is_stock: whether the result is a stock Hugging Face model.
         adds_parameters: whether it adds parameters to layers whose own weights stay frozen.
         defaults: its options and their default values.
@@ -44,6 +47,7 @@ class Method:
     name: str
     summary: str
     learning_rate: float
+    rates: Mapping[PlanKind, tuple[float, ...]]
     is_stock: bool
     adds_parameters: bool
     defaults: Mapping[str, Value]
@@ -71,11 +75,15 @@ def method(
     learning_rate: float,
     is_stock: bool,
     adds_parameters: bool = False,
+    rates: Mapping[PlanKind, tuple[float, ...]] | None = None,
     name: str | None = None,
     fold: Fold | None = None,
     validate: Validate | None = None,
 ) -> Callable[[Apply], Apply]:
-    """Register a function of a `Tunable`, a seed and options as a method; its docstring's first line is its summary."""
+    """Register a function of a `Tunable`, a seed and options as a method; its docstring's first line is its summary.
+
+    Without `rates`, a quarter of the default learning rate, half of it, the rate itself and twice the rate are tried.
+    """
 
     def register(function: Apply) -> Apply:
         summary, defaults = describe(function, skip=["seed"])
@@ -86,6 +94,7 @@ def method(
                 name=method_name,
                 summary=summary,
                 learning_rate=learning_rate,
+                rates=rates or dict.fromkeys(get_args(PlanKind), _around(learning_rate)),
                 is_stock=is_stock,
                 adds_parameters=adds_parameters,
                 defaults=defaults,
@@ -97,6 +106,10 @@ def method(
         return function
 
     return register
+
+
+def _around(rate: float) -> tuple[float, ...]:
+    return tuple(float(f"{factor * rate:.3g}") for factor in (0.25, 0.5, 1, 2))
 
 
 def at_least_one(*names: str) -> Validate:

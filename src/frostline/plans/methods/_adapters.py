@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from frostline.plans.methods import at_least_one, chosen_layers
+from frostline.plans.methods import PlanKind, at_least_one, chosen_layers
 
 if TYPE_CHECKING:
     from frostline.training.model import Tunable
@@ -19,6 +19,13 @@ _ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {"gelu": F.gelu, "relu"
 _INITIALISATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "truncated": lambda weight: nn.init.trunc_normal_(weight, std=_DEVIATION, a=-2 * _DEVIATION, b=2 * _DEVIATION),
     "normal": lambda weight: nn.init.normal_(weight, std=_DEVIATION),
+}
+# Xie et al. 2022, table 5.
+XIE_RATES: Mapping[PlanKind, tuple[float, ...]] = {
+    "whole": (1e-5, 3e-5, 1e-4),
+    "lower": (1e-5, 3e-5, 1e-4),
+    "upper": (1e-5, 3e-5, 1e-4),
+    "few": (3e-5, 1e-4, 3e-4),
 }
 
 

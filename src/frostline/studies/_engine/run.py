@@ -22,7 +22,8 @@ from frostline.records.display import as_html
 from frostline.records.study import StudyOutcome, StudyProgress, StudySpec
 from frostline.records.table import Table
 from frostline.records.trial import FAILURE_CAUSES
-from frostline.scoring.measurement import MeasureOptions, measure_layers
+from frostline.scoring.measurement import EXAMPLES, MeasureOptions, measure_layers
+from frostline.scoring.scores import LAYER_SCORES
 from frostline.states.pooled import Pooling
 from frostline.studies import Ask, Measured, Point, Study
 from frostline.studies._engine.results import PROGRESS, STORE, TABLES_FILE
@@ -137,13 +138,15 @@ class StudyRun:
                 ]  # fmt: skip
                 if not missing:
                     break
-                later = self._predict_later(ask, specs)
+                expected = self._predict_later(ask, specs)
+                later = [spec for spec in expected if store.get(spec) is None]
                 follow = f", {len(later)} will follow from their results" if later else ""
                 estimate = self._estimate([*missing, *later])
                 logger.info("%d of %d trials to run%s%s", len(missing), len(specs), follow, estimate)
                 if self.dry_run:
                     return Studied(study=self.study, folder=self.folder)
-                done, total = len(specs) - len(missing), len(specs) + len(later)
+                total = len(specs) + len(expected)
+                done = total - len(missing) - len(later)
                 self._run(store, missing, executor, done=done, total=total)
                 retried |= {spec.id for spec in missing}
             self.progress(Step(stage="making the tables"))
@@ -203,11 +206,25 @@ class StudyRun:
         words = in_words(*seconds, workers=max(1, min(self.workers or 1, len(specs))))
         return f": {words}" if self.workers else f": {words} of computing on a machine like this one"
 
-    def _scores(self, encoder: Encoder, task: Task, names: Sequence[str], *, pooling: Pooling = "mean") -> LayerScores:
-        """Return scores that are measured once: plans that depend on them must not change when a study continues."""
+    def _scores(
+        self, encoder: Encoder, task: Task, names: Sequence[str], *, pooling: Pooling = "mean", examples: int = EXAMPLES
+    ) -> LayerScores:
+        """Return scores that are measured once: plans that depend on them must not change when a study continues.
+
+        Args:
+            encoder: the encoder.
+            task: the task, of whose training rows the scores are.
+            names: the scores.
+            pooling: how a text's tokens become one vector.
+            examples: number of rows; 0 for all of them. Only scores that can be streamed take more than 5,000.
+        """
         few = self.rows is not None and self.rows < len(task.train)
-        asked = [encoder.revision, task.fingerprint, sorted(names), self.recipe.max_length]
-        key = json.dumps([*asked, *([self.rows] if few else []), *([pooling] if pooling != "mean" else [])])
+        count, streamed = _rows_to_measure(task, names, examples, limit=self.rows)
+        key = json.dumps([
+            encoder.revision, task.fingerprint, sorted(names), self.recipe.max_length,
+            *([self.rows] if few else []), *([pooling] if pooling != "mean" else []),
+            *([{"examples": count}] if count != EXAMPLES else []),  # 5,000 at most was all there was at first
+        ])  # fmt: skip
         path = self.folder / SCORES / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
         if path.exists():
             return LayerScores.from_file(path)
@@ -221,6 +238,8 @@ class StudyRun:
                 uncertainty=False,
                 pooling=pooling,
                 max_length=self.recipe.max_length,
+                examples=count,
+                stream=streamed,
             )
             scores = measure_layers(encoder, task, options, progress=self.progress)
         path.parent.mkdir(exist_ok=True)
@@ -234,6 +253,25 @@ class StudyRun:
             atomic.write_text(self.folder / TABLES / f"{table.name}.csv", table.to_csv())
         info = folder_info("study", seeds=self.seeds, threads=self.recipe.threads)
         output_folder.write(self.folder, info, {TABLES_FILE: [table.to_json() for table in tables]})
+
+
+def _rows_to_measure(task: Task, names: Sequence[str], examples: int, *, limit: int | None) -> tuple[int, bool]:
+    """Return the largest number of rows that scores are measured on, and whether they are streamed.
+
+    Without streaming it is 5,000 at most: the scores need the states of all rows at once. A question of multiple choice
+    counts as many rows as it has choices.
+
+    Args:
+        task: the task.
+        names: the scores.
+        examples: number of rows; 0 for all training rows.
+        limit: maximum number of training rows of a trial.
+    """
+    choices = max(map(len, task.train.choices)) if task.train.choices else 1
+    available = choices * min(len(task.train), limit or len(task.train))
+    count = examples or max(available, EXAMPLES)
+    can_stream = task.kind != "regression" and all(LAYER_SCORES[name].from_moments is not None for name in names)
+    return (count, True) if can_stream and min(count, available) > EXAMPLES else (min(count, EXAMPLES), False)
 
 
 def _without_duplicates(points: Iterable[Point]) -> list[Point]:

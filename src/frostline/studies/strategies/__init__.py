@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from statistics import fmean
 
 from frostline.costs.cost import Costs
 from frostline.costs.workload import make_workload
@@ -22,12 +23,13 @@ from frostline.studies._comparisons import pairs_table
 from frostline.studies._every_test import for_every_test, split_column
 from frostline.studies._options import check_at_least, check_pooling
 from frostline.studies._quality import quality_table
-from frostline.studies._tables import group_done
+from frostline.studies._tables import group_done, judged_split
 from frostline.studies._unstated import XIE_UNSTATED
 from frostline.studies.strategies.counterparts import COUNTERPARTS
 from frostline.studies.strategies.figures import figures
 from frostline.tasks import Task
 from frostline.training.shared_inputs import SharedInputs
+from frostline.trials.step_timing import STEPS
 
 _UP_TO_MIDDLE = "up to the middle"
 _FEW = (1, 2, 3)  # tuned layers of the paper's short plans
@@ -93,12 +95,29 @@ def _cost_table(ask: Ask, points: Sequence[Measured]) -> Table:
             "total": cost.total, "trainable": cost.trainable, "latency": cost.latency,
             "epoch_flops": cost.epoch_flops, "epoch_flops_uncached": cost.epoch_flops_uncached,
             "seconds_per_epoch": sum(epochs) / len(epochs),
+            **_timed_epochs(group),
             "seconds_per_prediction": sum(point.result.seconds["prediction"] for point in group) / len(group),
+            "seconds_of_inference": _inference_seconds(ask.task(key[1]), group),
         })  # fmt: skip
     return table_of("costs", "Cost of each plan", records, notes=[
         "latency: operations of a prediction, relative to the whole encoder; epochs start from cached frozen states, "
-        "predictions from a text's tokens",
+        "predictions from a text's tokens; seconds of inference: on all judged rows, from those of a few",
+        *([f"seconds per epoch, cached and uncached: the mean of {STEPS} training steps on the same batches, times the "
+           "steps of an epoch; uncached, every step runs through the frozen layers as well"]
+          if any(record["seconds_per_epoch_uncached"] is not None for record in records) else []),
     ])  # fmt: skip
+
+
+def _timed_epochs(group: Sequence[Measured]) -> dict[str, Cell]:
+    """Return the seconds of an epoch from the cache and without it, from a few steps; None if they were not timed."""
+    timed: list[Mapping[str, float]] = [point.result.values.get("epoch_seconds", {}) for point in group]
+    seconds = {way: [one[way] for one in timed if way in one] for way in ("cached", "uncached")}
+    return {f"seconds_per_epoch_{way}": fmean(values) if values else None for way, values in seconds.items()}
+
+
+def _inference_seconds(task: Task, group: Sequence[Measured]) -> float:
+    """Return the seconds of predicting all judged rows, each text through all kept layers."""
+    return len(judged_split(task)[1].as_rows()) * fmean(point.result.seconds["prediction"] for point in group)
 
 
 def plans_of_xie(encoder: Encoder, best: int, seed: int) -> Iterator[tuple[Arm, Plan]]:
@@ -161,9 +180,9 @@ def _arms(text: str, depth: int) -> Sequence[str] | None:
     unstated=XIE_UNSTATED,
     selection="The best epoch is kept and the learning rate is chosen on validation rows, a part of the training rows, "
     "under `protocol='held-out'`, and both on the development set, as in the paper, under `protocol='paper'`.",
-    before={"rate_per_seed": True},
+    before={"rate_per_seed": True, "examples": 5000, "timed_uncached": False},
     varies=("epochs",),
-    quick={"rates": 0, "methods": "full", "arms": "full+top-1+top-2+down-1+down-2+middle-2"},
+    quick={"rates": 0, "methods": "full", "arms": "full+top-1+top-2+down-1+down-2+middle-2", "timed_uncached": False},
     quick_recipe={"epochs": 3},
     reproduces=COUNTERPARTS,
 )
@@ -180,6 +199,8 @@ def strategies(
     arms: str = "all",
     score: str = "variability",
     states: str = "mean",
+    examples: int = 0,
+    timed_uncached: bool = True,
 ) -> Iterator[Point]:
     """Do plans built around the most specialised layer beat the last layers, the middle layers and full fine-tuning?
 
@@ -198,14 +219,18 @@ def strategies(
     paper used, He et al. 2022 ('gelu' and 'truncated' are the defaults of `tune`); `arms`, joined by +, or 'all';
     `score`, layer score that defines the best layer; `states`, how a text's tokens become one vector: the 'mean' of
     all but the first, the 'first', the mean of 'all', or 'released', the mean of ids above 2 as in the released
-    script.
+    script; `examples`, number of training rows from which the best layer is measured, 0 for all of them as in the paper
+    (scores that cannot be computed as a stream take at most 5,000); `timed_uncached`, time a few steps of every trial
+    with and without the cache of frozen states, for the table of costs.
     """
-    check_at_least(0, "strategies", rates=rates, bottleneck=bottleneck)
+    check_at_least(0, "strategies", rates=rates, bottleneck=bottleneck, examples=examples)
     chosen_methods = [METHODS[name.strip()] for name in methods.split("+")]
     seeds = range(ask.seeds)
+    timed = {"timed": True, **({"timed_uncached": True} if timed_uncached else {})}
     for encoder, task in ask.pairs():
         chosen_arms = _arms(arms, encoder.depth)
-        best = best_layer(ask.scores(encoder, task, [score], pooling=check_pooling("strategies", states)), score)
+        scores = ask.scores(encoder, task, [score], pooling=check_pooling("strategies", states), examples=examples)
+        best = best_layer(scores, score)
         for method in chosen_methods:
             adapters: dict[str, int | str] = {
                 "bottleneck": bottleneck or max(1, encoder.width // 4),
@@ -225,7 +250,7 @@ def strategies(
             }  # fmt: skip
             for together in [[seed] for seed in seeds] if rate_per_seed else [list(seeds)]:
                 arms_together = {seed: plans[seed] for seed in together}
-                yield from _points(ask, encoder, task, arms_together, rates=rates, reuse=reuse, best=best)
+                yield from _points(ask, encoder, task, arms_together, rates=rates, reuse=reuse, best=best, timed=timed)
 
 
 def _points(
@@ -237,6 +262,7 @@ def _points(
     rates: int,
     reuse: bool,
     best: int,
+    timed: Mapping[str, bool],
 ) -> Iterator[Point]:
     """Yield the points of seeds that have one learning rate per arm; `plans` has the arms of each seed."""
     shared: dict[int, float | None] = {}  # the rate of the last layers, by their number
@@ -251,7 +277,7 @@ def _points(
         points = {
             rate: [
                 ask.point(encoder, task, of_seed[arm], arm=str(arm), seed=seed, learning_rate=rate, epochs=epochs,
-                          options={"timed": True}, is_candidate=True,
+                          options=timed, is_candidate=True,
                           labels={"plan": str(of_seed[arm]), "method": plan.method, "best_layer": best})
                 for seed, of_seed in plans.items()
             ]
