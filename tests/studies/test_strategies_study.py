@@ -47,6 +47,12 @@ def test_full_fine_tuning_alone_is_shorter_on_the_largest_tasks(points):
     assert set(epochs.values()) == {20}
 
 
+def test_adapters_are_those_of_the_implementation_that_the_paper_used(points):
+    options = {point["method"]: point.spec.plan.options for point in points}
+    paper = {"activation": "relu", "initialisation": "normal"}
+    assert options == {"full": {}, "houlsby": {"bottleneck": 8, **paper}}  # a quarter of the width
+
+
 @pytest.mark.parametrize("best", [1, 3, 6])
 def test_the_name_of_an_arm_gives_the_arm_back(best):
     arms = [arm for arm, _ in plans_of_xie(SimpleNamespace(depth=6), best, 0)]

@@ -23,6 +23,7 @@ from frostline.records.study import StudyOutcome, StudyProgress, StudySpec
 from frostline.records.table import Table
 from frostline.records.trial import FAILURE_CAUSES
 from frostline.scoring.measurement import MeasureOptions, measure_layers
+from frostline.scoring.selection import Rows
 from frostline.states.pooled import Pooling
 from frostline.studies import Ask, Measured, Point, Study
 from frostline.studies._engine.results import PROGRESS, STORE, TABLES_FILE
@@ -203,11 +204,14 @@ class StudyRun:
         words = in_words(*seconds, workers=max(1, min(self.workers or 1, len(specs))))
         return f": {words}" if self.workers else f": {words} of computing on a machine like this one"
 
-    def _scores(self, encoder: Encoder, task: Task, names: Sequence[str], *, pooling: Pooling = "mean") -> LayerScores:
+    def _scores(
+        self, encoder: Encoder, task: Task, names: Sequence[str], *, pooling: Pooling = "mean", rows: Rows = "train"
+    ) -> LayerScores:
         """Return scores that are measured once: plans that depend on them must not change when a study continues."""
-        few = self.rows is not None and self.rows < len(task.train)
+        few = rows == "train" and self.rows is not None and self.rows < len(task.train)
         asked = [encoder.revision, task.fingerprint, sorted(names), self.recipe.max_length]
-        key = json.dumps([*asked, *([self.rows] if few else []), *([pooling] if pooling != "mean" else [])])
+        key = json.dumps([*asked, *([self.rows] if few else []), *([pooling] if pooling != "mean" else []),
+                          *([{"rows": rows}] if rows != "train" else [])])  # fmt: skip
         path = self.folder / SCORES / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
         if path.exists():
             return LayerScores.from_file(path)
@@ -220,6 +224,7 @@ class StudyRun:
                 similarity=False,
                 uncertainty=False,
                 pooling=pooling,
+                rows=rows,
                 max_length=self.recipe.max_length,
             )
             scores = measure_layers(encoder, task, options, progress=self.progress)

@@ -12,6 +12,7 @@ from frostline.encoders.encoder import Encoder
 from frostline.errors import OptionError, did_you_mean
 from frostline.plans.learning_rates import learning_rate_for, paper_rates
 from frostline.plans.methods import METHODS
+from frostline.plans.methods._adapters import ACTIVATIONS, INITIALISATIONS
 from frostline.plans.strategies import STRATEGIES, best_layer
 from frostline.records import Plan
 from frostline.records.cost import Cost
@@ -20,7 +21,7 @@ from frostline.studies import Ask, Measured, Point, study
 from frostline.studies._arms import Arm
 from frostline.studies._comparisons import pairs_table
 from frostline.studies._every_test import for_every_test, split_column
-from frostline.studies._options import check_at_least, check_pooling
+from frostline.studies._options import check_at_least, check_choice, check_pooling
 from frostline.studies._quality import quality_table
 from frostline.studies._tables import group_done
 from frostline.studies.strategies.figures import figures
@@ -192,13 +193,14 @@ def strategies(
     and random plans use the rate of as many last layers, as in the paper, if those are among the arms, instead of their
     own (all layers up to the best one always have their own); `methods`, joined by +, fine-tuning and adapters by
     default, each compared with its own full tuning; `bottleneck`, width of adapters, 0 for a quarter of the encoder's
-    width, as in the paper; `activation` and `initialisation` of adapters, those of the implementation that the
-    paper used, He et al. 2022 ('gelu' and 'truncated' are the defaults of `tune`); `arms`, joined by +, or 'all';
-    `score`, layer score that defines the best layer; `states`, how a text's tokens become one vector: the 'mean' of
-    all but the first, the 'first', the mean of 'all', or 'released', the mean of ids above 2 as in the released
-    script.
+    width, as in the paper; `activation` and `initialisation` of adapters, those of the implementation that the paper
+    used, He et al. 2022 ('gelu' and 'truncated' are the defaults of `tune`); `arms`, joined by +, or 'all'; `score`,
+    layer score that defines the best layer; `states`, how a text's tokens become one vector: the 'mean' of all but the
+    first, the 'first', the mean of 'all', or 'released', the mean of ids above 2 as in the released script.
     """
     check_at_least(0, "strategies", rates=rates, bottleneck=bottleneck)
+    check_choice("strategies", "activation", activation, list(ACTIVATIONS))
+    check_choice("strategies", "initialisation", initialisation, list(INITIALISATIONS))
     chosen_methods = [METHODS[name.strip()] for name in methods.split("+")]
     for encoder, task in ask.pairs():
         chosen_arms = _arms(arms, encoder.depth)
@@ -210,7 +212,6 @@ def strategies(
                 "initialisation": initialisation,
             }
             options = {name: value for name, value in adapters.items() if name in method.defaults}
-            method.check(options)
             for seed in range(ask.seeds):
                 plans = [
                     (arm, replace(plan, method=method.name, options=options,
