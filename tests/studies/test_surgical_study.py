@@ -98,24 +98,34 @@ def test_tasks_without_tags_and_metrics_in_other_units_have_no_row_by_tag(tmp_pa
     assert "by_tag" not in [one.name for one in studied.tables]
 
 
-def test_the_figure_by_tag_draws_the_table(tagged):
+@pytest.mark.parametrize(("name", "kind"), [("by-feature", "linguistic feature"), ("by-shift", "distribution shift")])
+def test_the_figures_by_tag_draw_the_table(tagged, name, kind):
     tables = {one.name: one for one in tagged.tables}
-    (figure,) = (one for one in STUDIES["surgical"].draw(Results(tables=tables)) if one.name == "by-tag")
+    (figure,) = (one for one in STUDIES["surgical"].draw(Results(tables=tables)) if one.name == name)
     drawn = {(row["tag"], row["arm"]): row["minus_full"] for row in figure.rows}
     arms = ("top-k, k by validation", "top-1", "bottom-1")
-    rows = [row for row in tables["by_tag"].records() if row["arm"] in arms]
+    rows = [row for row in tables["by_tag"].records() if row["arm"] in arms and row["kind"] == kind]
     assert drawn == {(row["tag"], row["arm"]): row["minus_full"] for row in rows}
-    assert {row["panel"] for row in figure.rows} == {"linguistic feature", "distribution shift"}
+    if kind == "distribution shift":  # a single one
+        assert figure.title == "Difference from tuning all layers by distribution shift"
+        return
     best = sorted((row for row in rows if row["arm"] == arms[0]), key=lambda row: row["minus_full"])
-    assert f"from {best[0]['tag']} ({best[0]['minus_full']:+.1f} points" in figure.title
-    assert figure.title.endswith(f"to {best[-1]['tag']} ({best[-1]['minus_full']:+.1f} points, "
-                                 f"{best[-1]['tasks']} task{'s' * (best[-1]['tasks'] > 1)})")  # fmt: skip
+    low, high = (f"{row['minus_full']:+.1f} points ({row['tag']}, {row['tasks']} task{'s' * (row['tasks'] > 1)})"
+                 for row in (best[0], best[-1]))  # fmt: skip
+    assert figure.title.startswith("By linguistic feature, ")
+    assert figure.title.endswith(f" by {low} to {high}")
 
 
 def test_a_title_about_one_tag_or_equal_ones_claims_nothing():
     row = {"encoder": "tiny", "arm": "top-1", "tag": "a", "minus_full": -1.0, "tasks": 2}
-    assert _title([row], "top-1") == _title([row, {**row, "tag": "b"}], "top-1") == ""
-    assert "from b (-2.0 points, 2 tasks) to a" in _title([row, {**row, "tag": "b", "minus_full": -2.0}], "top-1")
+    assert _title([row], "top-1", "shift") == _title([row, {**row, "tag": "b"}], "top-1", "shift") == ""
+    other = {**row, "tag": "b", "minus_full": -2.0}
+    title = _title([row, other], "top-1", "shift")
+    assert title.endswith("changes the mean by -2.0 points (b, 2 tasks) to -1.0 points (a, 2 tasks)")
+    large = [{**one, "encoder": "large", "minus_full": one["minus_full"] - 1} for one in (row, other)]
+    assert _title([row, other, *large], "top-1", "shift") == (
+        f"{title} with tiny; by -3.0 points (b, 2 tasks) to -2.0 points (a, 2 tasks) with large"
+    )
 
 
 # Tags and metrics of the 15 tasks ------------------------------------------------------------------------------------

@@ -13,7 +13,13 @@ from frostline.studies._comparisons import pair_by_seed, paired_gaps
 from frostline.studies._tables import group_points, is_informative, mean_columns, mean_of_known
 from frostline.tasks import PRESETS, Task
 from frostline.tasks.metrics import METRICS
-from frostline.tasks.tags import TAGS
+from frostline.tasks.tags import TAGS, TagKind
+
+# Names of figures and sections of the paper.
+_FIGURES: Mapping[TagKind, tuple[str, str]] = {
+    "linguistic feature": ("by-feature", "5.3.1"),
+    "distribution shift": ("by-shift", "5.3.2"),
+}
 
 
 def tag_table(ask: Ask, points: Sequence[Measured], *, baseline: str = "full") -> list[Table]:
@@ -72,45 +78,48 @@ def _own_tags(tasks: Sequence[Task]) -> list[str]:
     return [f"{name} ({', '.join(tags)})" for name, tags in own.items() if tags]
 
 
-def tag_figure(results: Results, *, colours: Mapping[str, str], paper: str) -> Figure:
-    """Return bars by tag, a panel for each encoder and kind of tag; the title is about the first arm.
+def tag_figures(results: Results, *, colours: Mapping[str, str]) -> list[Figure]:
+    """Return bars by linguistic feature and by kind of distribution shift; titles are about the first arm.
 
     Args:
         results: the study's results.
         colours: the arms to draw, with their colours.
-        paper: the part of the paper that the figure belongs to.
     """
     rows = [row for arm in colours for row in results.rows("by_tag") if row["arm"] == arm]
-    encoders = {row["encoder"] for row in rows}
-    named = [{**row, "panel": f"{row['encoder']}, {row['kind']}" if len(encoders) > 1 else row["kind"]} for row in rows]
-    picked = pick_columns(named, "panel", "encoder", "kind", "tag", "arm", "tasks", "informative", "minus_full",
-                          "minus_full_low", "minus_full_high", "names")  # fmt: skip
-    drawn, notes = clip_intervals(picked, "minus_full", "minus_full_low", "minus_full_high", from_zero=True,
-                                  note="whiskers: 95% intervals over tasks, none for a single task")  # fmt: skip
+    return [_figure([row for row in rows if row["kind"] == kind], name, kind, section, colours)
+            for kind, (name, section) in _FIGURES.items()]  # fmt: skip
+
+
+def _figure(rows: Sequence[Row], name: str, kind: str, section: str, colours: Mapping[str, str]) -> Figure:
+    picked = pick_columns(rows, "encoder", "tag", "arm", "tasks", "informative", "minus_full", "minus_full_low",
+                          "minus_full_high", "names")  # fmt: skip
+    note = "whiskers: 95% intervals over tasks, none for a single task"
+    drawn, notes = clip_intervals(picked, "minus_full", "minus_full_low", "minus_full_high", panel="encoder",
+                                  from_zero=True, note=note)  # fmt: skip
     return Figure(
-        name="by-tag",
-        title=_title(drawn, next(iter(colours))) or "Difference from tuning all layers, by what tasks have in common",
-        alt="Bars of the mean difference from full fine-tuning in points, for each linguistic feature and each kind of "
-        "distribution shift, with 95% intervals over the tasks that have it",
+        name=name,
+        title=_title(drawn, next(iter(colours)), kind) or f"Difference from tuning all layers by {kind}",
+        alt=f"Bars of the mean difference from full fine-tuning in points for each {kind}, with 95% intervals over the "
+        "tasks that have it",
         spec=bars(drawn, "tag", "minus_full", x_title="", y_title="points minus tuning all layers", colour="arm",
-                  colours=colours, interval=("shown_low", "shown_high"), panel="panel"),
+                  colours=colours, interval=("shown_low", "shown_high"), panel="encoder"),
         rows=tuple(drawn),
-        paper=paper,
+        paper=f"Lodha et al. 2023, section {section}",
         notes=notes,
     )  # fmt: skip
 
 
-def _title(rows: Sequence[Row], arm: str) -> str:
-    """Return the tags with the highest and the lowest mean of the arm, for each encoder; empty if there is one tag."""
+def _title(rows: Sequence[Row], arm: str, kind: str) -> str:
+    """Return the tags with the lowest and the highest mean of the arm, for each encoder; empty if they are equal."""
     words = []
     groups = dict(group_rows([row for row in rows if row["arm"] == arm], "encoder"))
     for (encoder,), group in groups.items():
         ranked = sorted(group, key=lambda row: float(row["minus_full"]))
-        if len({row["minus_full"] for row in ranked}) > 1:
-            low, high = (f"{row['tag']} ({row['minus_full']:+.1f} points, {_count(row['tasks'])})"
+        if ranked[0]["minus_full"] < ranked[-1]["minus_full"]:
+            low, high = (f"{row['minus_full']:+.1f} points ({row['tag']}, {_count(row['tasks'])})"
                          for row in (ranked[0], ranked[-1]))  # fmt: skip
-            words.append(f"{f'{encoder}: ' if len(groups) > 1 else ''}from {low} to {high}")
-    return f"Tuning a few layers against tuning all, on average over tasks: {'; '.join(words)}" if words else ""
+            words.append(f"{low} to {high}{f' with {encoder}' if len(groups) > 1 else ''}")
+    return f"By {kind}, tuning a few layers instead of all changes the mean by {'; by '.join(words)}" if words else ""
 
 
 def _count(tasks: int) -> str:

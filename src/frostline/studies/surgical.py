@@ -14,7 +14,7 @@ from frostline.records import Plan
 from frostline.records.table import Cell, Table, table_of
 from frostline.studies import Ask, Measured, Point, study
 from frostline.studies._arms import Arm, read_arm
-from frostline.studies._by_tag import tag_figure, tag_table
+from frostline.studies._by_tag import tag_figures, tag_table
 from frostline.studies._comparisons import pair_by_seed, paired_gaps, pairs_table
 from frostline.studies._lodha import FISHER_ROWS, LODHA_METRICS, LODHA_TASKS
 from frostline.studies._options import check_at_least, check_choice
@@ -61,8 +61,7 @@ def _relative(ask: Ask, points: Sequence[Measured]) -> Table:
 def _figures(results: Results) -> list[Figure]:
     defined = [row for row in results.rows("quality") if row.get("mean") is not None]
     rows = [{"panel": name_case(row, defined, "encoder", "task"), **row} for row in defined]
-    by_tag = tag_figure(results, colours=_DRAWN, paper="Lodha et al. 2023, section 5.3")
-    return [_relative_figure(rows), _by_k(rows), by_tag]
+    return [_relative_figure(rows), _by_k(rows), *tag_figures(results, colours=_DRAWN)]
 
 
 def _relative_figure(rows: Sequence[Row]) -> Figure:
