@@ -28,7 +28,7 @@ def test_every_command_explains_itself(command, capsys):
     assert "--json" in out
 
 
-@pytest.mark.parametrize(("command", "key", "count"), [("encoders", "encoders", 10), ("tasks", "tasks", 27)])
+@pytest.mark.parametrize(("command", "key", "count"), [("encoders", "encoders", 10), ("tasks", "tasks", 29)])
 def test_lists_come_as_tables_and_as_json(command, key, count, capsys):
     assert invoke([command, "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)[key]

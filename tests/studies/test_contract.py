@@ -121,6 +121,10 @@ def test_its_tasks_are_presets(name):
     ("name", "option", "value", "mistake"),
     [
         ("surgical", "most", 0, "most 0 must be 1 or more"),
+        ("surgical", "fisher_rows", "test", "fisher_rows 'test' must be one of train, validation"),
+        ("ranking", "fisher_rows", "dev", "fisher_rows 'dev' must be one of train, validation"),
+        ("strategies", "activation", "tanh", "activation 'tanh' must be one of gelu, relu"),
+        ("strategies", "initialisation", "zero", "initialisation 'zero' must be one of truncated, normal"),
         ("freeze", "step", 0, "step 0 must be 1 or more"),
         ("freeze", "rates", 0, "rates 0 must be 1 or more"),
         ("freeze", "rates", 6, r"rates 6 must be 1\.\.5"),

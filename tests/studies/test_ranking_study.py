@@ -155,6 +155,39 @@ def test_looking_does_not_disturb_training(studied, inputs):
     assert len(losses[0]) == 2
 
 
+@pytest.fixture(scope="module")
+def on_validation(studied):
+    folder = studied.folder.parent
+    options = {**OPTIONS, "fisher_rows": "validation", "examples": 8, "rows": "5,1000"}
+    return run_quickly("ranking", folder, options=options, recipe=RECIPE, output=folder / "validation")
+
+
+@pytest.mark.parametrize("arm", [TUNING, ROWS])
+def test_layers_can_be_ranked_on_validation_rows(on_validation, inputs, arm):
+    wanted = {"arm": arm, "seed": 1, "head": 1, **({"rows": 5} if arm == ROWS else {})}
+    point = the_point(on_validation, **wanted)
+    assert point.spec.options["fisher_rows"] == "validation"
+    model = tunable_for(inputs, point.spec.plan, replace(point.spec.recipe, seed=1))
+    rows = inputs.some_rows(8 if arm == TUNING else 5, seed=1, of="validation").tolist()
+    # The same rows as training rows: what is scored does not depend on the name of the split.
+    chosen = inputs.task.validation.take(rows)
+    moved = SharedInputs(inputs.encoder, replace(inputs.task, train=chosen), keep=False)
+    expected = fisher_scores(model, moved, range(len(rows)), label="expected", norm="frobenius", seed=1)
+    scores = point.result.values["scores"]
+    assert (scores["0"] if arm == TUNING else scores) == pytest.approx(expected, rel=1e-6)
+
+
+def test_there_are_as_many_validation_rows_as_there_are(on_validation, inputs):
+    sizes = {point["rows"] for point in on_validation.points if point["arm"] == ROWS}
+    assert sizes == {5, len(inputs.task.validation)}
+    assert {point["seed"] for point in on_validation.points if point["rows"] == len(inputs.task.validation)} == {0}
+
+
+def test_the_rows_are_part_of_a_trial_only_if_they_are_not_training_rows(studied, on_validation):
+    assert not any("fisher_rows" in point.spec.options for point in studied.points)
+    assert all(point.spec.options["fisher_rows"] == "validation" for point in on_validation.points)
+
+
 def test_ranks_count_from_the_highest_score():
     assert ranks_of([0.1, 0.5, 0.3]).tolist() == [3, 1, 2]
     assert ranks_of([1.0, 1.0, 0.0]).tolist() == [1.5, 1.5, 3]

@@ -112,6 +112,12 @@ def test_the_table_of_costs_has_seconds_with_and_without_the_cache_and_of_infere
     assert any("5 training steps" in note for note in costs.notes)
 
 
+def test_adapters_are_those_of_the_implementation_that_the_paper_used(points):
+    options = {point["method"]: point.spec.plan.options for point in points}
+    paper = {"activation": "relu", "initialisation": "normal"}
+    assert options == {"full": {}, "houlsby": {"bottleneck": 8, **paper}}  # a quarter of the width
+
+
 @pytest.mark.parametrize("best", [1, 3, 6])
 def test_the_name_of_an_arm_gives_the_arm_back(best):
     arms = [arm for arm, _ in plans_of_xie(SimpleNamespace(depth=6), best, 0)]

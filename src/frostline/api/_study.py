@@ -75,22 +75,21 @@ class StudyOptions:
     def load_tasks(self, study: Study) -> tuple[Task, ...]:
         """Return the tasks, loaded."""
         names = tuple(self.tasks) or (study.quick_tasks if self.quick else study.tasks)
-        tasks = tuple(self._load_task(name) for name in names)
+        tasks = tuple(self._load_task(name, study) for name in names)
         _refuse_twins([task.name for task in tasks], "task")
         for task in tasks:
             if task.guessed_columns:
                 logger.info("%s: %s", task.name, guesses_in_words(task.guessed_columns))
         return tasks
 
-    def _load_task(self, given: Task | str | Path) -> Task:
+    def _load_task(self, given: Task | str | Path, study: Study) -> Task:
         if isinstance(given, Task) and self.protocol != "held-out":
             raise OptionError(f"{given.name}: is loaded already; give the protocol {self.protocol!r} when loading it")
         if isinstance(given, Task) and self.metric is not None:
             raise OptionError(f"{given.name}: is loaded already; give the metric {self.metric!r} when loading it")
         columns: dict[str, Any] = {name: column for name, column in self.columns.items() if column is not None}
-        how: dict[str, Any] = {
-            "protocol": self.protocol, "metric": self.metric, "data_dir": self.data_dir, **columns,
-        }  # fmt: skip
+        metric = self.metric or study.metric_of(given)
+        how: dict[str, Any] = {"protocol": self.protocol, "metric": metric, "data_dir": self.data_dir, **columns}
         task = given if isinstance(given, Task) else load_task(given, **how)
         if task.validation is None:
             raise DataError(f"{task.name}: has no validation rows, and studies choose on them")

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 Value = int | float | bool | str
 Setting = TypeVar("Setting")
-MeasureScores = Callable[..., LayerScores]  # (encoder, task, names, *, pooling="mean", examples=5_000)
+MeasureScores = Callable[..., LayerScores]  # (encoder, task, names, *, pooling="mean", rows="train", examples=5_000)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,6 +223,7 @@ class Study:
         about: the rest of its description.
         paper: author and year of the paper.
         tasks: default tasks, as presets.
+        metrics: the metric that decides in the paper, by preset, where it is not the preset's own.
         seeds: number of seeds in the paper.
         recipe: the paper's recipe.
         unstated: fields of the recipe that the paper does not state, with the reason for our choice.
@@ -246,6 +247,7 @@ class Study:
     about: str
     paper: str
     tasks: tuple[str, ...]
+    metrics: Mapping[str, str]
     seeds: int
     recipe: Mapping[str, Any]
     unstated: Mapping[str, str]
@@ -267,6 +269,13 @@ class Study:
         """Return all options with their values; raise on unknown options and values of the wrong type."""
         return read_options(f"study {self.name}", self.defaults, given)
 
+    def metric_of(self, data: object) -> str | None:
+        """Return the metric that decides in the paper on a preset; None for the preset's own, and for other data."""
+        from frostline.tasks.loading import preset_of
+
+        preset = preset_of(data)
+        return None if preset is None else self.metrics.get(preset.name)
+
     def draw(self, results: Results) -> list[Figure]:
         """Return the figures of the tables, without empty ones."""
         return [figure for figure in self.figures(results) if figure.rows]
@@ -282,6 +291,7 @@ def study(
     figures: Figures,
     name: str | None = None,
     tasks: Iterable[str] = ("glue/sst2", "glue/cola", "glue/mrpc"),
+    metrics: Mapping[str, str] | None = None,
     seeds: int = 5,
     recipe: Mapping[str, Any] | None = None,
     unstated: Mapping[str, str] | None = None,
@@ -305,6 +315,7 @@ def study(
             about=inspect.cleandoc(function.__doc__ or "")[len(question) :].strip(),
             paper=paper,
             tasks=tuple(tasks),
+            metrics=metrics or {},
             seeds=seeds,
             recipe=recipe or {},
             unstated=unstated or {},

@@ -79,7 +79,7 @@ def load_task(
     """
     if kind is not None and kind not in KINDS:
         raise OptionError(f"unknown kind {kind!r}{did_you_mean(str(kind), KINDS)}; known: {', '.join(KINDS)}")
-    preset = _find_preset(data)
+    preset = preset_of(data)
     if preset is None:
         if data_dir is not None:
             hint = near_preset(data) if isinstance(data, str) else ""
@@ -100,7 +100,7 @@ def load_task(
     return assemble(task, protocol=protocol, seed=seed, metric=metric, carves=splits, sizes=sizes)
 
 
-def _find_preset(data: Source) -> Preset | None:
+def preset_of(data: object) -> Preset | None:
     """Return the preset with this name, unless there is a file or saved dataset of the same name."""
     if not isinstance(data, str) or (_exists(data) and (Path(data).is_file() or is_saved_dataset(data))):
         return None

@@ -33,7 +33,8 @@ class Preset:
         metrics: names in `METRICS`, the deciding one first.
         kind: the kind of task.
         aliases: further names, besides those that differ only in case and punctuation.
-        tags: linguistic features and kinds of distribution shift that Lodha et al. 2023 name for the task.
+        tags: linguistic features and kinds of distribution shift, names in `TAGS`.
+        own_tags: those of the tags that are ours; Lodha et al. 2023 give the others to the task.
         takes_data_dir: whether the rows can come from a folder of the user's.
         sizes: numbers of rows of (test, validation) to carve; None to carve shares of the rows.
     """
@@ -45,6 +46,7 @@ class Preset:
     kind: Kind = "classification"
     aliases: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
+    own_tags: tuple[str, ...] = ()
     takes_data_dir: bool = True
     sizes: tuple[int, int] | None = None
 

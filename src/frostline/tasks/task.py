@@ -96,7 +96,7 @@ class Task:
         metrics: names in `METRICS`; the first one decides.
         source: the origin of the rows, for the record.
         notes: sentences about guesses, carved splits and dropped rows; for people only.
-        tags: linguistic features and kinds of distribution shift that Lodha et al. 2023 name for the task.
+        tags: linguistic features and kinds of distribution shift, names in `frostline.tasks.tags.TAGS`.
         preset: name of the preset of the rows, or None.
         protocol: 'paper' if the test rows are also used for selection, so that results are optimistic.
         guessed_columns: role and column of each column that was guessed from its name.

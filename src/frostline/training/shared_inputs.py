@@ -97,9 +97,9 @@ class SharedInputs:
         states = None if at is None else self._states[split, at]
         return Examples(tokens=tokens, states=states, labels=labels, offsets=offsets)
 
-    def some_rows(self, count: int, *, seed: int) -> Ints:
-        """Return `count` training rows, every class in proportion; larger counts include the rows of smaller ones."""
-        split = self.task.train
+    def some_rows(self, count: int, *, seed: int, of: str = "train") -> Ints:
+        """Return `count` rows of a split, every class in proportion; larger counts include the rows of smaller ones."""
+        split = self.task.splits[of]
         ranks = row_ranks(split, f"rows {seed}", tell_copies_apart=True)
         strata = strata_of(split)
         sizes, seen = Counter(strata), Counter[int]()

@@ -9,6 +9,8 @@ from frostline.charts import Row
 from frostline.charts.draw.parts import arrange_panels, as_spec, draw_whiskers, encode_colour, tooltips
 from frostline.charts.theme import GREY
 
+_WIDEST_NAME = 260  # pixels
+
 
 def bars(
     rows: Sequence[Row],
@@ -29,7 +31,8 @@ def bars(
     import altair as alt
 
     aside = {} if colour in (None, x) else {"yOffset": alt.YOffset(f"{colour}:N", sort=None)}
-    base = alt.Chart().encode(y=alt.Y(f"{x}:N", title=x_title, sort=None), **aside)
+    names = alt.Y(f"{x}:N", title=x_title, sort=None, axis=alt.Axis(labelLimit=_WIDEST_NAME))
+    base = alt.Chart().encode(y=names, **aside)
     hue = encode_colour(rows, colour, None, colours, legend=colour != x)
     length = alt.X(f"{y}:Q", title=y_title)
     parts = [

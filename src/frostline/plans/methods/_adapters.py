@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from frostline.training.model import Tunable
 
 _DEVIATION = 0.02  # of the weights, as in BERT
-_ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {"gelu": F.gelu, "relu": F.relu}
-_INITIALISATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
+ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {"gelu": F.gelu, "relu": F.relu}
+INITIALISATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "truncated": lambda weight: nn.init.trunc_normal_(weight, std=_DEVIATION, a=-2 * _DEVIATION, b=2 * _DEVIATION),
     "normal": lambda weight: nn.init.normal_(weight, std=_DEVIATION),
 }
@@ -44,9 +44,9 @@ class Adapter(nn.Module):
         super().__init__()
         self.down = nn.Linear(width, bottleneck)
         self.up = nn.Linear(bottleneck, width)
-        self._activate = _ACTIVATIONS[activation]
+        self._activate = ACTIVATIONS[activation]
         for linear in (self.down, self.up):
-            _INITIALISATIONS[initialisation](linear.weight)
+            INITIALISATIONS[initialisation](linear.weight)
             nn.init.zeros_(linear.bias)
 
     def forward(self, states: Tensor) -> Tensor:
@@ -62,7 +62,7 @@ class Adapter(nn.Module):
 
 def check_adapters(options: Mapping[str, Any]) -> str | None:
     """Return an error message about the options of adapters, or None."""
-    for name, choices in (("activation", _ACTIVATIONS), ("initialisation", _INITIALISATIONS)):
+    for name, choices in (("activation", ACTIVATIONS), ("initialisation", INITIALISATIONS)):
         if options[name] not in choices:
             return f"{name} {options[name]!r}: must be one of {', '.join(choices)}"
     return at_least_one("bottleneck")(options)

@@ -24,6 +24,7 @@ from frostline.records.table import Table
 from frostline.records.trial import FAILURE_CAUSES
 from frostline.scoring.measurement import EXAMPLES, MeasureOptions, measure_layers
 from frostline.scoring.scores import LAYER_SCORES
+from frostline.scoring.selection import Rows
 from frostline.states.pooled import Pooling
 from frostline.studies import Ask, Measured, Point, Study
 from frostline.studies._engine.results import PROGRESS, STORE, TABLES_FILE
@@ -207,22 +208,31 @@ class StudyRun:
         return f": {words}" if self.workers else f": {words} of computing on a machine like this one"
 
     def _scores(
-        self, encoder: Encoder, task: Task, names: Sequence[str], *, pooling: Pooling = "mean", examples: int = EXAMPLES
+        self,
+        encoder: Encoder,
+        task: Task,
+        names: Sequence[str],
+        *,
+        pooling: Pooling = "mean",
+        rows: Rows = "train",
+        examples: int = EXAMPLES,
     ) -> LayerScores:
         """Return scores that are measured once: plans that depend on them must not change when a study continues.
 
         Args:
             encoder: the encoder.
-            task: the task, of whose training rows the scores are.
+            task: the task.
             names: the scores.
             pooling: how a text's tokens become one vector.
+            rows: the split whose rows are measured.
             examples: number of rows; 0 for all of them. Only scores that can be streamed take more than 5,000.
         """
-        few = self.rows is not None and self.rows < len(task.train)
+        few = rows == "train" and self.rows is not None and self.rows < len(task.train)
         count, streamed = _rows_to_measure(task, names, examples, limit=self.rows)
         key = json.dumps([
             encoder.revision, task.fingerprint, sorted(names), self.recipe.max_length,
             *([self.rows] if few else []), *([pooling] if pooling != "mean" else []),
+            *([{"rows": rows}] if rows != "train" else []),
             *([{"examples": count}] if count != EXAMPLES else []),  # 5,000 at most was all there was at first
         ])  # fmt: skip
         path = self.folder / SCORES / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
@@ -237,6 +247,7 @@ class StudyRun:
                 similarity=False,
                 uncertainty=False,
                 pooling=pooling,
+                rows=rows,
                 max_length=self.recipe.max_length,
                 examples=count,
                 stream=streamed,

@@ -19,6 +19,7 @@ from frostline.scoring.fisher.sample import FisherSample
 from frostline.scoring.score_inputs import Evidence
 from frostline.scoring.scores.fisher import NORMS, Norm
 from frostline.studies import Ask, Point, study
+from frostline.studies._lodha import FISHER_ROWS, LODHA_METRICS, LODHA_TASKS
 from frostline.studies._options import check_at_least, check_choice, read_numbers
 from frostline.studies._tables import judged_split
 from frostline.studies._unstated import LODHA_UNSTATED
@@ -86,10 +87,12 @@ def _rank_at_start(context: Context, spec: TrialSpec) -> TrialResult:
 
 
 def _scores(tunable: Tunable, shared: SharedInputs, spec: TrialSpec, *, seed: int) -> list[float]:
+    split = str(spec.options.get("fisher_rows", "train"))
     return fisher_scores(
         tunable,
         shared,
-        shared.some_rows(int(spec.options["examples"]), seed=seed).tolist(),
+        shared.some_rows(int(spec.options["examples"]), seed=seed, of=split).tolist(),
+        split=split,
         label=cast(Label, spec.options["label"]),
         norm=cast(Norm, spec.options["norm"]),
         seed=seed,
@@ -97,32 +100,40 @@ def _scores(tunable: Tunable, shared: SharedInputs, spec: TrialSpec, *, seed: in
 
 
 def fisher_scores(
-    tunable: Tunable, shared: SharedInputs, rows: Sequence[int], *, label: Label, norm: Norm, seed: int
+    tunable: Tunable,
+    shared: SharedInputs,
+    rows: Sequence[int],
+    *,
+    split: str = "train",
+    label: Label,
+    norm: Norm,
+    seed: int,
 ) -> list[float]:
     """Return the Fisher scores of layers 1..L of a model with its own head, in its current state.
 
     Args:
         tunable: the model; switched to eval mode, otherwise unchanged.
         shared: the inputs of its task.
-        rows: indices of training rows.
+        rows: indices of rows of the split.
+        split: name of the split.
         label: which labels' gradients are squared.
         norm: norm of a layer's part of the diagonal.
         seed: seed of sampled labels.
     """
     tunable.eval()
-    split = shared.task.train.take(rows).as_rows()
-    group = {name: number for number, name in enumerate(dict.fromkeys(split.groups or ()))}
-    groups = range(len(split)) if split.groups is None else [group[name] for name in split.groups]
+    texts = shared.task.splits[split].take(rows).as_rows()
+    group = {name: number for number, name in enumerate(dict.fromkeys(texts.groups or ()))}
+    groups = range(len(texts)) if texts.groups is None else [group[name] for name in texts.groups]
     evidence = Evidence(
         states={},
-        labels=torch.tensor(split.labels),
+        labels=torch.tensor(texts.labels),
         groups=torch.tensor(groups),
         kind=shared.task.kind,
         metric=shared.task.metrics[0],
         pooling="mean",
         seed=seed,
         encoder=tunable.encoder,
-        tokens=tunable.encoder.tokenize(split.texts, split.pairs, max_length=shared.max_length),
+        tokens=tunable.encoder.tokenize(texts.texts, texts.pairs, max_length=shared.max_length),
     )
     sample = _OwnHead(evidence, tunable, label=label)
     scores = []
@@ -153,7 +164,8 @@ class _OwnHead(FisherSample):
     paper="Lodha et al. 2023",
     tables=tables,
     figures=figures,
-    tasks=("super_glue/cb", "super_glue/wsc", "super_glue/copa", "glue/wnli", "glue/rte"),
+    tasks=LODHA_TASKS,
+    metrics=LODHA_METRICS,
     seeds=2,
     recipe={"batch": 16, "epochs": 10, "weight_decay": 0.01, "warmup": 0.0, "select": "last"},
     unstated=LODHA_UNSTATED,
@@ -173,25 +185,31 @@ def ranking(
     rate: float = 5e-5,
     label: str = "expected",
     norm: str = "frobenius",
+    fisher_rows: str = "train",
 ) -> Iterator[Point]:
     """Does the Fisher ranking of layers stay the same during fine-tuning, and with other rows and heads?
 
-    Layers are ranked after some epochs of one full fine-tuning run, always on the same training rows and with the
-    current head. Before training, layers are also ranked with other numbers of rows, other rows and other heads: the
-    head is then a fresh one, and the score depends on it.
+    Layers are ranked after some epochs of one full fine-tuning run, always on the same rows and with the current head.
+    Before training, layers are also ranked with other numbers of rows, other rows and other heads: the head is then a
+    fresh one, and the score depends on it.
 
     Options: `epochs`, epochs after which layers are ranked, joined by commas, 0 for before training (training ends with
-    the last of them or with the recipe); `examples`, number of training rows for Fisher scores during training; `rows`,
-    numbers of rows before training, at most all rows; `heads` and `draws`, number of fresh heads and of draws of rows,
-    each head with each draw; `rate`, learning rate for encoders of width 768, the paper's by default (narrower encoders
-    get a proportionally higher rate); `label`, whose gradients are squared: 'expected' over all labels as in the
-    paper's equation, the 'true' label, one 'sampled' from the model, or the 'logit' as in the released script, which
-    also used a single row (`examples=1`) and no attention mask (only the layer score 'fisher.released' omits the mask
-    as well); `norm`, norm of a layer's part of the diagonal: 'frobenius' as in the paper, 'trace' or 'mean'.
+    the last of them or with the recipe); `examples`, number of rows for Fisher scores during training; `rows`, numbers
+    of rows before training, at most all rows; `heads` and `draws`, number of fresh heads and of draws of rows, each
+    head with each draw; `rate`, learning rate for encoders of width 768, the paper's by default (narrower encoders get
+    a proportionally higher rate); `label`, whose gradients are squared: 'expected' over all labels as in the paper's
+    equation, the 'true' label, one 'sampled' from the model, or the 'logit' as in the released script, which also used
+    a single row (`examples=1`) and no attention mask (only the layer score 'fisher.released' omits the mask as well);
+    `norm`, norm of a layer's part of the diagonal: 'frobenius' as in the paper, 'trace' or 'mean'; `fisher_rows`,
+    'train', or 'validation' as in the paper's text, which takes 100 rows of the validation set (its appendix says that
+    the validation sets were also trained on; here the validation rows are a part of the training rows that is not
+    trained on, and under `protocol='paper'` the development set).
     """
     check_choice("ranking", "label", label, LABELS)
     check_choice("ranking", "norm", norm, NORMS)
-    fisher = {"label": label, "norm": norm}
+    check_choice("ranking", "fisher_rows", fisher_rows, FISHER_ROWS)
+    # Newer options are part of a trial only if they differ from the behaviour of older trials.
+    fisher = {"label": label, "norm": norm, **({"fisher_rows": fisher_rows} if fisher_rows != "train" else {})}
     ranked = sorted({epoch for epoch in read_numbers("ranking", "epochs", epochs, least=0)
                      if epoch <= ask.recipe.epochs})  # fmt: skip
     if not ranked:
@@ -199,15 +217,17 @@ def ranking(
                           f"{ask.recipe.epochs}")  # fmt: skip
     check_at_least(1, "ranking", examples=examples, heads=heads, draws=draws)
     for encoder, task in ask.pairs():
-        available = len(task.train) if ask.rows is None else min(ask.rows, len(task.train))
+        trained = len(task.train) if ask.rows is None else min(ask.rows, len(task.train))
+        all_rows = len(task.splits[fisher_rows])
+        available = trained if fisher_rows == "train" else all_rows
         for seed in range(ask.seeds):
             yield ask.point(encoder, task, Plan.full(encoder.depth), arm=TUNING, seed=seed, kind="ranking.tuning",
                             options={"epochs": ranked, "examples": min(examples, available), **fisher},
                             epochs=max(1, *ranked), learning_rate=ask.rate_for(encoder, rate),
-                            labels={"rows": available, "head": seed})  # fmt: skip
+                            labels={"rows": trained, "head": seed})  # fmt: skip
         for size in sorted({min(count, available) for count in read_numbers("ranking", "rows", rows, least=1)}):
             for head in range(heads):
-                for draw in range(draws if size < len(task.train) else 1):  # there is only one draw of all rows
+                for draw in range(draws if size < all_rows else 1):  # there is only one draw of all rows
                     yield ask.point(encoder, task, Plan(layers=(), head=encoder.depth), arm=ROWS, seed=draw,
                                     kind="ranking.start", options={"examples": size, "head": head, **fisher},
                                     epochs=1, labels={"rows": size, "head": head})  # fmt: skip

@@ -13,6 +13,7 @@ from frostline.encoders.encoder import Encoder
 from frostline.errors import OptionError, did_you_mean
 from frostline.plans.learning_rates import learning_rate_for, paper_rates
 from frostline.plans.methods import METHODS
+from frostline.plans.methods._adapters import ACTIVATIONS, INITIALISATIONS
 from frostline.plans.strategies import STRATEGIES, best_layer
 from frostline.records import Plan
 from frostline.records.cost import Cost
@@ -21,7 +22,7 @@ from frostline.studies import Ask, Measured, Point, study
 from frostline.studies._arms import Arm
 from frostline.studies._comparisons import pairs_table
 from frostline.studies._every_test import for_every_test, split_column
-from frostline.studies._options import check_at_least, check_pooling
+from frostline.studies._options import check_at_least, check_choice, check_pooling
 from frostline.studies._quality import quality_table
 from frostline.studies._tables import group_done, judged_split
 from frostline.studies._unstated import XIE_UNSTATED
@@ -224,6 +225,8 @@ def strategies(
     with and without the cache of frozen states, for the table of costs.
     """
     check_at_least(0, "strategies", rates=rates, bottleneck=bottleneck, examples=examples)
+    check_choice("strategies", "activation", activation, list(ACTIVATIONS))
+    check_choice("strategies", "initialisation", initialisation, list(INITIALISATIONS))
     chosen_methods = [METHODS[name.strip()] for name in methods.split("+")]
     seeds = range(ask.seeds)
     timed = {"timed": True, **({"timed_uncached": True} if timed_uncached else {})}
@@ -238,7 +241,6 @@ def strategies(
                 "initialisation": initialisation,
             }
             options = {name: value for name, value in adapters.items() if name in method.defaults}
-            method.check(options)
             plans = {
                 seed: {
                     arm: replace(plan, method=method.name, options=options,

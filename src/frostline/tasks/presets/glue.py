@@ -127,7 +127,12 @@ register(
         pair="sentence",
         label_names=("entailment", "not_entailment"),
         aliases=("qnli",),
-        tags=("semantic understanding", "commonsense and world knowledge", "environmental shift"),
+        tags=(
+            "semantic understanding",
+            "commonsense and world knowledge",
+            "textual entailment",
+            "environmental shift",
+        ),
     ),
     Benchmark(
         name="glue/rte",
@@ -156,6 +161,6 @@ register(
         group="sentence1",
         label_names=("not_entailment", "entailment"),
         aliases=("wnli",),
-        tags=("discourse understanding",),
+        tags=("discourse understanding", "coreference resolution"),
     ),
 )

@@ -188,6 +188,8 @@ register(
         pair="sentence2",
         label_names=("False", "True"),
         aliases=("wic",),
+        tags=("semantic understanding",),
+        own_tags=("semantic understanding",),
     ),
     Benchmark(
         name="super_glue/wsc",
@@ -208,7 +210,8 @@ register(
         group="text",  # several rows ask about the same sentence
         label_names=("False", "True"),
         aliases=("wsc", "wsc.fixed", "super_glue/wsc.fixed"),
-        tags=("discourse understanding",),
+        tags=("discourse understanding", "coreference resolution", "commonsense and world knowledge"),
+        own_tags=("coreference resolution",),
     ),
     Benchmark(
         name="super_glue/rte",
