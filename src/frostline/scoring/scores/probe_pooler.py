@@ -25,6 +25,7 @@ _ROWS_AT_ONCE = 4096
     better="high",
     paper="Tamkin et al. 2020, released script",
     needs="labels",
+    is_probe=True,
     name="probe.pooler",
     pooling="first",
 )
