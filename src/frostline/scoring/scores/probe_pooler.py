@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -82,7 +82,9 @@ def read_through_pooler(evidence: Evidence, encoder: Encoder) -> Evidence:
                 rows = slice(start, start + _ROWS_AT_ONCE)
                 pooled[layer, rows] = _pool(pooler, of_layer[rows].float().to(encoder.device))
     others = {name: getattr(evidence, name, None) for name in ("check", "held")}
-    read = {name: read_through_pooler(other, encoder) for name, other in others.items() if other is not None}
+    read: dict[str, Any] = {
+        name: read_through_pooler(other, encoder) for name, other in others.items() if other is not None
+    }
     return replace(evidence, states={"all": pooled}, **read)
 
 
