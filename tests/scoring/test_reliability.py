@@ -74,4 +74,4 @@ def test_every_score_is_compared_with_every_probe_but_itself():
 
 def test_probes_are_those_scores_that_say_so():
     probes = {name for name, score in LAYER_SCORES.items() if score.is_probe}
-    assert probes == {"probe.head", "probe.linear", "probe.linear.paper"}
+    assert probes == {"probe.head", "probe.linear", "probe.linear.paper", "probe.pooler"}

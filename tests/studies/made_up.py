@@ -138,7 +138,14 @@ def _truncate(spec, task, number):
     return {arm: [reading(turn, layer) for layer in range(spec.plan.head)] for turn, arm in enumerate(arms)}
 
 
+def _reinitialise_probe(spec, task, number):
+    values = [wave(len(task.train), layer) for layer in range(spec.plan.head + 1)]
+    return {"probe": values, "low": [value - 0.01 for value in values], "high": [value + 0.01 for value in values],
+            "examples": 100}  # fmt: skip
+
+
 VALUES = {
+    "reinitialise.probe": _reinitialise_probe,
     "probing": _probing,
     "ranking.tuning": _ranking_tuning,
     "ranking.start": _ranking_start,

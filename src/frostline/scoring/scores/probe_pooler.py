@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -25,6 +25,7 @@ _ROWS_AT_ONCE = 4096
     better="high",
     paper="Tamkin et al. 2020, released script",
     needs="labels",
+    is_probe=True,
     name="probe.pooler",
     pooling="first",
 )

@@ -54,12 +54,14 @@ def _kept(rows: Sequence[Row], probing: Sequence[Row], options: Mapping[str, Any
                          case="case")  # fmt: skip
     drawn, clipped = clip_intervals(tuned, "mean", "low", "high", note=BANDS, panel="case", limits=POINTS)
     scale = METRICS[rows[0]["metric"]].points if rows else 100
-    probes = {(row["encoder"], row["task"], row["layer"]): row["probe"] for row in probing if row["probe"] is not None}
-    for (encoder, task, layer), probe in probes.items():
+    probes = {(row["encoder"], row["task"], row["layer"]): row for row in probing if row["probe"] is not None}
+    for (encoder, task, layer), row in probes.items():
         case = {"encoder": encoder, "task": task}
+        ends = {f"{kind}{end}": scale * row[f"probe_{end}"] for kind in ("", "shown_") for end in ("low", "high")
+                if row.get(f"probe_{end}") is not None}  # fmt: skip
         drawn.append({"case": name_case(case, rows, "encoder", "task"), "curve": _PROBE, "method": "probing", **case,
-                      "kept": layer, "mean": scale * probe})  # fmt: skip
-    notes = ["the probe reads the pretrained layer without tuning, with up to 5,000 training rows"] if probes else []
+                      "kept": layer, "mean": scale * row["probe"], **ends})  # fmt: skip
+    notes = _notes_on_probes(list(probes.values()), options)
     return Figure(
         name="kept",
         title=_title_of_kept(informative_rows(rows)),
@@ -72,6 +74,18 @@ def _kept(rows: Sequence[Row], probing: Sequence[Row], options: Mapping[str, Any
         paper=_variant(options),
         notes=(*notes, *clipped, *note_left_out(rows)),
     )  # fmt: skip
+
+
+def _notes_on_probes(rows: Sequence[Row], options: Mapping[str, Any]) -> list[str]:
+    """Return what the probe reads; studies of earlier versions have no column of its training rows."""
+    counts = sorted({row["probe_examples"] for row in rows if row.get("probe_examples") is not None})
+    if not counts:
+        return ["the probe reads the pretrained layer without tuning, with up to 5,000 training rows"] if rows else []
+    what = (
+        "the first token through the frozen pretrained pooler" if options.get("as_released") else "the mean of tokens"
+    )
+    return [f"the probe reads {what} of the pretrained layer, without tuning, and is trained on {format_range(counts)} "
+            "rows; its band: 95% interval over trials"]  # fmt: skip
 
 
 def _variant(options: Mapping[str, Any]) -> str:
