@@ -1,6 +1,7 @@
 """Two forms of the probe of Xie et al. 2022, and whether layer scores agree with the paper's.
 
     python bench/probe_forms.py RESULTS.jsonl --encoders FOLDER --data FOLDER --glue FOLDER [--threads 1] [--seeds 1]
+                                [--only ENCODER]
     python bench/probe_forms.py RESULTS.jsonl --report
 
 Paper's form: the family's head on the frozen states of each layer, fitted on the training rows (at most 2,500), 20
@@ -50,7 +51,11 @@ CASES = (
     ("albert-kor-base", "3i4k_ko"),
     ("gte-small", "glue/sst2"),
 )
-TRAINED = {"deberta-v3-xsmall": "replaced tokens", "albert-kor-base": "language modelling", "gte-small": "contrastive"}
+TRAINED = {
+    "deberta-v3-xsmall": "DeBERTa v3, then a classifier of prompts",
+    "albert-kor-base": "masked language modelling and sentence order",
+    "gte-small": "contrastively",
+}
 
 
 def task_of(name: str, data: Path, glue: Path) -> Task:
@@ -150,6 +155,7 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=Path)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--only", default="", help="run only the cases of this encoder")
     parser.add_argument("--report", action="store_true")
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
@@ -157,7 +163,7 @@ def main() -> None:
     for seed in range(0 if given.report else given.seeds):
         for encoder, name in CASES:
             key = (encoder, name, seed)
-            if key in done:
+            if key in done or given.only not in ("", encoder):
                 continue
             task = task_of(name, given.data, given.glue)
             case = dict(zip(("encoder", "task", "seed"), key, strict=True))

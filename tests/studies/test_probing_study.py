@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import stats
+from tests.search.race_tools import write_rows
 from tests.studies.study_tools import Nothing, run_quickly
 
 from frostline.api._measure import measure
@@ -153,15 +154,19 @@ def test_several_rates_are_tried_and_the_best_on_validation_is_used(tmp_path):
     assert tuned.spec.recipe.learning_rate == rates[int(np.argmax(quality))]
 
 
-def test_full_tuning_takes_ten_epochs_on_mnli_and_qqp_and_the_highest_rate_unless_more_are_asked_for(tmp_path, shared):
-    glue = {"tasks": ["glue/sst2", "glue/mnli"], "data_dir": shared / "glue", "seeds": 1, "executor": Nothing}
-    found = run_quickly("probing", tmp_path, quick=False, recipe=None, **glue)
-    tuned = {point["task"]: point.spec for point in found.points if point["arm"] == TUNED}
-    assert {name: spec.recipe.epochs for name, spec in tuned.items()} == {"glue/sst2": 20, "glue/mnli": 10}
-    assert {spec.train_rows for spec in tuned.values()} == {None}
+def test_at_full_size_the_protocol_is_the_papers(tmp_path):
+    write_rows(tmp_path / "letters.csv", 120)
+    letters = load_task(str(tmp_path / "letters.csv"))
+    tasks = [replace(letters, name=name, preset=name) for name in ("glue/sst2", "glue/mnli", "glue/qqp")]
+    found = run_quickly("probing", tmp_path, quick=False, recipe={}, tasks=tasks, executor=Nothing)
+    tuned = {point["task"]: point.spec for point in found.points if point["arm"] == TUNED and point["seed"] == 4}
+    assert {name: spec.recipe.epochs for name, spec in tuned.items()} == dict(zip(tuned, (20, 10, 10), strict=True))
+    assert {(spec.recipe.batch, spec.recipe.schedule, spec.recipe.warmup, spec.recipe.dropout, spec.recipe.select,
+             spec.train_rows) for spec in tuned.values()} == {(8, "linear", 0.06, 0.1, "best", None)}  # fmt: skip
     expected = {"scores": "all", "examples": 0, "judged": "dev", "probe_epochs": 20, "probe_batch": 8,
                 "probe_schedule": "linear", "probe_warmup": 0.06, "probe_dropout": 0.1, "cca_samples": 2}  # fmt: skip
-    assert expected.items() <= tuned["glue/mnli"].options.items()
+    assert all(expected.items() <= spec.options.items() for spec in tuned.values())
+    assert [spec.options.get("probe_rate", 1e-3) for spec in tuned.values()] == [3e-3, 1e-3, 3e-4]
 
 
 def test_the_table_of_curves_has_means_and_t_intervals_over_seeds(studied):
@@ -296,7 +301,8 @@ def three_tasks(studied):
     for number, name in enumerate(("a", "b", "c")):
         for point in studied.points:
             values = point.result.values
-            moved = {key: [value + 0.05 * (number + 1) * np.sin(3 * layer + number) for layer, value in enumerate(curve)]
+            wave = 0.05 * (number + 1) * np.sin(3 * np.arange(point.spec.plan.head + 1) + number)
+            moved = {key: [*map(sum, zip(curve, wave.tolist(), strict=True))]
                      for key, curve in values["curves"].items() if key in ("rank", "probe.linear")}  # fmt: skip
             result = replace(point.result, values={**values, "curves": moved})
             yield replace(point, labels={**point.labels, "task": name}, result=result)
