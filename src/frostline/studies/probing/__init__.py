@@ -247,7 +247,7 @@ def _points_of_seed(
 ) -> Iterator[Point]:
     full = Plan.full(encoder.depth)
     tried = list(dict.fromkeys(ask.rate_for(encoder, rate) for rate in paper_rates(full, encoder.depth)[-rates:]))
-    epochs = ask.epochs(min(10, ask.recipe.epochs) if task.preset in _SHORTER else ask.recipe.epochs)
+    epochs = ask.epochs(10 if task.preset in _SHORTER else ask.recipe.epochs)
     for arm, rows in ((PRETRAINED, "train"), (HELD_OUT, held_out)):
         plan = Plan(layers=(), head=encoder.depth)
         recipe: dict[str, Any] = {"learning_rate": tried[-1], "epochs": 1}  # nothing is trained
