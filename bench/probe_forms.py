@@ -1,15 +1,16 @@
 """Two forms of the probe of Xie et al. 2022, and whether layer scores agree with the paper's.
 
     python bench/probe_forms.py RESULTS.jsonl --encoders FOLDER --data FOLDER --glue FOLDER [--threads 1] [--seeds 1]
+                                [--only ENCODER]
     python bench/probe_forms.py RESULTS.jsonl --report
 
-Paper's form: the family's head on the frozen states of each layer, fitted on the training rows (at most 5,000), 20
+Paper's form: the family's head on the frozen states of each layer, fitted on the training rows (at most 2,500), 20
 epochs, batch 8, dropout 0.1, linear schedule with 6% warm-up, the paper's rates; the epoch is chosen on validation rows
-(at most 1,500), and the probe is judged on test rows (at most 1,500; for SST-2 the official development set). Cautious
+(at most 1,000), and the probe is judged on test rows (at most 1,000; for SST-2 the official development set). Cautious
 form: everything inside the same training rows, 10 epochs, batch 32, constant rate. Variability, CCA and rank are
 measured on the training rows.
 
-Every case, form and seed is a line of the results file; started again, it goes on with what is missing. `--report`
+Every case and seed is a line of the results file; started again, it goes on with what is missing. `--report`
 prints the tables of docs/measure.md. Last line: one flat JSON object.
 """
 
@@ -19,31 +20,42 @@ import argparse
 import json
 import statistics
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import torch
-from scipy.stats import pearsonr, spearmanr
+from scipy.stats import spearmanr
 
-from frostline.api._measure import measure
+from frostline.encoders.encoder import Encoder
 from frostline.encoders.loading import load_encoder
-from frostline.tasks import Task, load_task
+from frostline.scoring.score_inputs import Evidence
+from frostline.scoring.scores import LAYER_SCORES
+from frostline.states.pooled import pooled_states
+from frostline.stats.curves import correlate_curves
+from frostline.tasks import Split, Task, load_task
 from frostline.tasks.splits import sample
 
-ROWS = {"train": 5_000, "validation": 1_500, "test": 1_500}
+ROWS = {"train": 2_500, "validation": 1_000, "test": 1_000}
+MAX_LENGTH = 128
+FORMS = ("paper", "cautious")
 PAPER = {"epochs": 20, "batch": 8, "schedule": "linear", "warmup": 0.06, "dropout": 0.1}
 RATES = {"glue/sst2": 3e-3}
-SCORES = ["variability", "variability.crossfit", "cca", "rank"]
+SCORES = ["variability", "cca", "rank"]
 PROBES = ["probe.linear", "probe.head"]
 CASES = (
     ("deberta-v3-xsmall", "trec6"),
     ("gte-small", "trec6"),
-    ("albert-kor-base", "3i4k_ko"),
     ("deberta-v3-xsmall", "glue/sst2"),
+    ("albert-kor-base", "3i4k_ko"),
     ("gte-small", "glue/sst2"),
 )
-TRAINED = {"deberta-v3-xsmall": "replaced tokens", "albert-kor-base": "language modelling", "gte-small": "contrastive"}
+TRAINED = {
+    "deberta-v3-xsmall": "DeBERTa v3, then a classifier of prompts",
+    "albert-kor-base": "masked language modelling and sentence order",
+    "gte-small": "contrastively",
+}
 
 
 def task_of(name: str, data: Path, glue: Path) -> Task:
@@ -55,63 +67,83 @@ def task_of(name: str, data: Path, glue: Path) -> Task:
     return replace(task, **{split: sample(task.splits[split], most) for split, most in ROWS.items()})
 
 
-def run_case(encoder: str, task: Task, name: str, form: str, seed: int) -> dict[str, object]:
-    """Return the curves of one form of the probe, with the other scores beside the paper's form."""
-    loaded = load_encoder(encoder)
-    rate = {"learning_rate": RATES.get(name, 1e-3)}
+def look(encoder: Encoder, split: Split, task: Task, *, seed: int) -> Evidence:
+    """Return the encoder's view of rows."""
+    tokens = encoder.tokenize(split.texts, split.pairs, max_length=MAX_LENGTH)
+    return Evidence(
+        states=pooled_states(encoder, tokens),
+        labels=torch.tensor(split.labels),
+        groups=torch.arange(len(split)),
+        kind=task.kind,
+        metric=task.metrics[0],
+        pooling="mean",
+        seed=seed,
+        encoder=encoder,
+    )
+
+
+def run_case(encoder: str, task: Task, name: str, seed: int) -> dict[str, object]:
+    """Return the curves of the scores, and of the probes in both forms, from the same states."""
     started = time.process_time()
-    if form == "paper":
-        options = {"cca": {"samples": 2}, "probe.head": {**PAPER, **rate}}
-        asked = {"scores": [*SCORES, *PROBES], "judged_on": "test", "chosen_on": "validation", "options": options}
-    else:
-        asked = {"scores": PROBES, "options": {"probe.head": rate}}
-    found = measure(loaded, task, max_length=128, uncertainty=False, similarity=False, seed=seed, **asked)
+    loaded = load_encoder(encoder)
+    inside, check, held = (look(loaded, task.splits[split], task, seed=seed) for split in ROWS)
+    rate = {"learning_rate": RATES.get(name, 1e-3)}
+    forms = {"paper": (replace(inside, check=check, held=held), {**PAPER, **rate}), "cautious": (inside, rate)}
+    curves = {score: estimate(score, inside, {"samples": 2} if score == "cca" else {}) for score in SCORES}
+    for form, (evidence, recipe) in forms.items():
+        for probe in PROBES:
+            curves[f"{probe}, {form}"] = estimate(probe, evidence, recipe if probe == "probe.head" else {})
     return {
         "rows": {split: len(task.splits[split]) for split in ROWS},
         "metric": task.metrics[0],
-        "curves": {score: list(of_score.values) for score, of_score in found.scores.items()},
-        "left_out": dict(found.left_out),
+        "curves": curves,
         "seconds": round(time.process_time() - started, 1),
     }
 
 
-def read(results: Path) -> dict[tuple[str, str, str, int], dict]:
+def estimate(name: str, evidence: Evidence, options: Mapping[str, object]) -> list[float]:
+    """Return a score of all layers; class-balanced where it is defined so."""
+    score = LAYER_SCORES[name]
+    given = evidence.balanced() if score.balanced else evidence
+    return [round(float(value), 6) for value in score.estimate(given, uncertainty=False, **options).values]
+
+
+def read(results: Path) -> dict[tuple[str, str, int], dict]:
     """Return the finished lines by case."""
     lines = [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
-    return {(line["encoder"], line["task"], line["form"], line["seed"]): line for line in lines}
+    return {(line["encoder"], line["task"], line["seed"]): line for line in lines}
 
 
-def curve(done: dict, encoder: str, task: str, form: str, score: str) -> np.ndarray:
+def curve(done: dict, encoder: str, task: str, score: str) -> np.ndarray:
     """Return the mean curve over seeds of layers 1..L."""
-    curves = [line["curves"][score][1:] for key, line in done.items() if key[:3] == (encoder, task, form)]
+    curves = [line["curves"][score][1:] for key, line in done.items() if key[:2] == (encoder, task)]
     return np.mean(np.array(curves, float), axis=0)
 
 
 def report(done: dict) -> dict[str, float]:
     """Print the tables; return figures of the last line."""
-    cases = [case for case in CASES if {(*case, form, 0) for form in ("paper", "cautious")} <= set(done)]
-    print("| encoder | task | head: paper's and cautious form, Spearman | linear: the same | best layer by head: "
-          "paper's form | cautious | largest gap of the head, points |")  # fmt: skip
-    print("|---|---|---|---|---|---|---|")
+    cases = [case for case in CASES if (*case, 0) in done]
+    titles = ["encoder", "task", "head, both forms", "linear, both forms", "best by head, paper's", "cautious", "gap"]
+    print(f"| {' | '.join(titles)} |\n|{'---|' * len(titles)}")
     ranks = []
     for case in cases:
-        forms = {(form, probe): curve(done, *case, form, probe) for form in ("paper", "cautious") for probe in PROBES}
-        head, linear = (spearmanr(forms["paper", probe], forms["cautious", probe]).statistic for probe in PROBES[::-1])
-        ranks.append(float(head))
-        best = [1 + int(forms[form, "probe.head"].argmax()) for form in ("paper", "cautious")]
-        gap = 100 * np.abs(forms["paper", "probe.head"] - forms["cautious", "probe.head"]).max()
+        both = {probe: [curve(done, *case, f"{probe}, {form}") for form in FORMS] for probe in PROBES}
+        linear, head = (float(spearmanr(*both[probe]).statistic) for probe in PROBES)
+        ranks.append(head)
+        best = [1 + int(of_form.argmax()) for of_form in both["probe.head"]]
+        gap = 100 * float(np.abs(np.subtract(*both["probe.head"])).max())
         print(f"| {case[0]} | {case[1]} | {head:+.2f} | {linear:+.2f} | {best[0]} | {best[1]} | {gap:.1f} |")
-    print(
-        "\n| encoder | trained by | task | variability | CCA | rank | least variability | best by CCA | best by head |"
-    )
-    print("|---|---|---|---|---|---|---|---|---|")
+    titles = ["encoder", "trained by", "task", "variability", "p", "CCA", "p", "rank", "p"]
+    titles += ["least variability", "best by CCA", "best by head", "best by linear"]
+    print(f"\n| {' | '.join(titles)} |\n|{'---|' * len(titles)}")
     for case in cases:
-        probe = curve(done, *case, "paper", "probe.head")
-        scores = {score: curve(done, *case, "paper", score) for score in ("variability", "cca", "rank")}
-        told = [f"{pearsonr(values, probe).statistic:+.2f}" for values in scores.values()]
-        least, most = 1 + int(scores["variability"].argmin()), 1 + int(scores["cca"].argmax())
-        print(f"| {case[0]} ({len(probe)} layers) | {TRAINED[case[0]]} | {case[1]} | {' | '.join(told)} | {least} | "
-              f"{most} | {1 + int(probe.argmax())} |")  # fmt: skip
+        head, linear = (curve(done, *case, f"{probe}, paper") for probe in PROBES[::-1])
+        scores = {score: curve(done, *case, score) for score in SCORES}
+        told = [f"{value:+.2f} | {p:.2g}" for value, p in
+                (correlate_curves(values.tolist(), head.tolist()) for values in scores.values())]  # fmt: skip
+        ends = [scores["variability"].argmin(), scores["cca"].argmax(), head.argmax(), linear.argmax()]
+        print(f"| {case[0]} ({len(head)} layers) | {TRAINED[case[0]]} | {case[1]} | {' | '.join(told)} | "
+              f"{' | '.join(str(1 + int(end)) for end in ends)} |")  # fmt: skip
     return {"cases": len(cases), "mean_spearman_of_forms": round(statistics.mean(ranks), 3) if ranks else 0.0}
 
 
@@ -123,23 +155,22 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=Path)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--only", default="", help="run only the cases of this encoder")
     parser.add_argument("--report", action="store_true")
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
     done = read(given.results)
     for seed in range(0 if given.report else given.seeds):
         for encoder, name in CASES:
-            for form in ("paper", "cautious"):
-                key = (encoder, name, form, seed)
-                if key in done:
-                    continue
-                task = task_of(name, given.data, given.glue)
-                case = dict(zip(("encoder", "task", "form", "seed"), key, strict=True))
-                line = {**case, **run_case(str(given.encoders / encoder), task, name, form, seed)}
-                with given.results.open("a") as file:
-                    file.write(json.dumps(line) + "\n")
-                done[key] = line
-                print(key, f"{line['seconds']} s", flush=True)
+            key = (encoder, name, seed)
+            if key in done or given.only not in ("", encoder):
+                continue
+            task = task_of(name, given.data, given.glue)
+            case = dict(zip(("encoder", "task", "seed"), key, strict=True))
+            done[key] = {**case, **run_case(str(given.encoders / encoder), task, name, seed)}
+            with given.results.open("a") as file:
+                file.write(json.dumps(done[key]) + "\n")
+            print(key, f"{done[key]['seconds']} s", flush=True)
     print(json.dumps(report(done)))
 
 

@@ -12,8 +12,9 @@ from scipy import stats
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 from tests.search.race_tools import write_rows
-from tests.studies.study_tools import run_quickly
+from tests.studies.study_tools import Nothing, run_quickly
 
+from frostline.api._measure import measure
 from frostline.encoders.loading import load_encoder
 from frostline.errors import MeasureError, OptionError
 from frostline.scoring.probes.holdout import probe_rows
@@ -152,17 +153,50 @@ def test_the_table_compares_every_draw_with_the_mean_reference(studied):
     assert row["within_one"] == pytest.approx(np.mean([gap <= 1 for gap in gaps]), rel=1e-5)
 
 
-def test_the_probe_is_a_logistic_regression_on_the_reference_rows_of_the_draw(studied, task):
+def test_the_probe_is_the_papers_fitted_on_the_reference_rows_and_judged_on_the_test_rows(studied, task):
     encoder = load_encoder(str(studied.folder.parent / "tiny"))
     point = the_point(studied, SCARCITY, 1)
+    assert (point.spec.options["probe"], point.spec.options["choose_on"]) == ("head", "inner")
+    chosen = draw_rows(task.train, next(iter(point.spec.options["settings"].values())), seed=1)
+    recipe = {"epochs": 20, "batch": 8, "schedule": "linear", "warmup": 0.06, "dropout": 0.1, "learning_rate": 1e-3}
+    for pooling in ("mean", "first"):
+        found = measure(encoder, replace(task, train=task.train.take(chosen)), scores=["probe.head"], seed=1,
+                        pooling=pooling, judged_on="test", chosen_on="validation", options={"probe.head": recipe},
+                        uncertainty=False, similarity=False)  # fmt: skip
+        assert point.result.values["probes"][pooling] == pytest.approx(list(found["probe.head"].values), abs=1e-6)
+
+
+def test_under_the_papers_protocol_the_probe_is_chosen_on_the_rows_that_it_is_judged_on(tmp_path):
+    found = run_quickly("robustness", tmp_path, rows=300, seeds=1, protocol="paper", executor=Nothing)
+    assert {point.spec.options["choose_on"] for point in found.points} == {"held-out"}
+
+
+@pytest.fixture(scope="module")
+def linear(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("linear")
+    return run_quickly("robustness", folder, rows=300, seeds=2, options={"probe": "linear"})
+
+
+def test_the_linear_probe_has_the_trials_of_before(linear, studied):
+    point = the_point(linear, SCARCITY, 1)
+    assert set(point.spec.options) == {"settings", "states"}
+    assert point.spec.id != the_point(studied, SCARCITY, 1).spec.id
+    with pytest.raises(OptionError, match="probe 'tree' must be one of head, linear"):
+        run_quickly("robustness", linear.folder.parent / "other", options={"probe": "tree"})
+
+
+def test_it_is_a_logistic_regression_on_the_reference_rows_of_the_draw(linear):
+    task = load_task(str(linear.folder.parent / "letters.csv"))
+    encoder = load_encoder(str(linear.folder.parent / "tiny"))
+    point = the_point(linear, SCARCITY, 1)
     rows = task.train.take(draw_rows(task.train, next(iter(point.spec.options["settings"].values())), seed=1))
     states = pooled_states(encoder, encoder.tokenize(rows.texts), poolings=["mean", "first"])
     labels = torch.tensor(rows.labels)
     for pooling, found in states.items():
         evidence = Evidence(states={pooling: found}, labels=labels, groups=torch.arange(len(rows)), pooling=pooling,
                             kind="classification", metric="accuracy", seed=1)  # fmt: skip
-        rows = probe_rows(evidence)
-        fit, held = rows.training.rows, rows.held.rows
+        parts = probe_rows(evidence)
+        fit, held = parts.training.rows, parts.held.rows
         for layer in (1, 4):
             scaled = StandardScaler().fit(found[layer][fit])
             probe = LogisticRegression(tol=1e-8, max_iter=5000).fit(scaled.transform(found[layer][fit]), labels[fit])

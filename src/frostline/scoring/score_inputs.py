@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
+from math import prod
 from typing import Any, TypeVar, cast
 
 import torch
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from frostline.encoders.encoder import Encoder
 from frostline.encoders.tokens import Tokens
+from frostline.files.disk_arrays import nameless_array
 from frostline.states.cka import own_hsic_leaving_out
 from frostline.states.pooled import Pooling
 from frostline.tasks import Split
@@ -19,6 +21,7 @@ from frostline.tasks.task import Kind
 T = TypeVar("T")
 
 _JACKKNIFE_BLOCKS = 20
+_IN_MEMORY = 4 << 30  # bytes of copied states
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +70,7 @@ class Evidence:
         numbers = rows.tolist()
         return replace(
             self,
-            states={pooling: states[:, rows] for pooling, states in self.states.items()},
+            states={pooling: _rows_of(states, rows) for pooling, states in self.states.items()},
             labels=self.labels[rows],
             groups=self.groups[rows],
             tokens=None if self.tokens is None else self.tokens.take(numbers),
@@ -122,6 +125,17 @@ class Evidence:
         """Return (rows,): a random division into at most `count` equal blocks, stratified, with whole groups."""
         count = min(count, len(torch.unique(self.groups)))
         return divide(self.labels if self.has_classes else None, self.groups, count, seed=self.seed)
+
+
+def _rows_of(states: Tensor, rows: Tensor) -> Tensor:
+    """Return a copy of some rows of the states, in a temporary file if it is large."""
+    shape = (len(states), len(rows), *states.shape[2:])
+    if prod(shape) * states.element_size() <= _IN_MEMORY or states.dtype != torch.float32:
+        return states[:, rows]
+    copied = torch.from_numpy(nameless_array(shape, "float32"))
+    for layer, of_layer in zip(copied, states, strict=True):
+        torch.index_select(of_layer, 0, rows, out=layer)
+    return copied
 
 
 def divide(labels: Tensor | None, groups: Tensor, count: int, *, seed: int) -> Tensor:

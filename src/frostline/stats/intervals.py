@@ -188,6 +188,11 @@ def summarise_correlations(values: Sequence[float]) -> Summary | None:
     return replace(summary, mean=float(np.tanh(summary.mean)), deviation=None, low=low, high=high)
 
 
+def p_of_correlations(values: Sequence[float]) -> float | None:
+    """Return the two-sided p-value of a mean correlation of 0, by Student's t on the z scale; None if undefined."""
+    return paired_p([float(value) for value in np.arctanh(np.clip(values, -_ALMOST, _ALMOST))], [0.0] * len(values))
+
+
 def differences(ones: Sequence[float], others: Sequence[float]) -> list[float]:
     """Return each value minus its counterpart, rounded so that equal values have a difference of 0."""
     gaps = np.round(np.asarray(ones, dtype=np.float64) - np.asarray(others, dtype=np.float64), 9)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from math import inf
 
-from frostline.records.table import Cell, Table, table_of
+from frostline.records.table import Cell, Table, group_by, table_of
 from frostline.scoring.scores import LAYER_SCORES
-from frostline.stats.intervals import correlate, summarise_correlations
+from frostline.stats.curves import SURROGATES, correlate_curves
+from frostline.stats.intervals import correlate, p_of_correlations, summarise_correlations
 from frostline.studies import Ask, Measured
 from frostline.studies._comparisons import add_holm
 from frostline.studies._tables import (
@@ -22,10 +24,13 @@ from frostline.studies._tables import (
 from frostline.studies.probing.figures import HELD_OUT, PRETRAINED, PROBES, TUNED
 from frostline.tasks.metrics import METRICS, TaskMetric
 
+_FEWEST_TASKS = 3  # for an interval over tasks
+
 
 def tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
     """Return the curves, their agreement, and the best layers."""
-    done = [point for point in points if point.is_done]
+    done = with_shared_probes([point for point in points if point.is_done and not point.is_candidate])
+    agreements = list(_agreements(done))
     left_out = [
         f"{point['encoder']}, {point['task']}, {point['arm']}: {note}"
         for point in done
@@ -38,20 +43,23 @@ def tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
             _curves(done, {task.name: METRICS[task.metrics[0]] for task in ask.tasks}),
             notes=[
                 "no interval if all seeds measure the same rows, which they do unless `rows` is below their number",
+                "chance: expected value of the score if labels had nothing to do with states, where it is known",
                 *dict.fromkeys(left_out),
             ],
         ),
         table_of(
             "agreement",
             "Agreement of scores with probes over layers",
-            _agreements(done),
+            agreements,
             notes=[
+                SURROGATES,
                 "correlations and regression over layers 1..L are computed from the mean curves over seeds; "
                 "seeds_mean, seeds_low and seeds_high are the mean and t-interval of each seed's correlation, on the z "
                 "scale",
                 "p_holm: corrected by Holm's method within an encoder, task and arm",
             ],
         ),
+        *_over_tasks_table(agreements),
         table_of(
             "best",
             "The best layer before and after fine-tuning",
@@ -66,15 +74,80 @@ def tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
     ]
 
 
-def curves_of(points: Sequence[Measured]) -> dict[str, list[Curve]]:
-    """Return the curves of every score, one for each point that has it."""
-    curves = [point.result.values["curves"] for point in points]
+def with_shared_probes(points: Sequence[Measured]) -> list[Measured]:
+    """Return the points in which the pretrained encoder's probes, judged on the development set, are in both its arms.
+
+    They do not depend on the rows that scores are measured on, and are trained once.
+    """
+    probes = {
+        _case(point): {name: curve for name, curve in point.result.values["curves"].items() if name in PROBES}
+        for point in points
+        if point["arm"] == PRETRAINED
+    }
+    return [
+        _with_curves(point, probes.get(_case(point), {}))
+        if point["arm"] == HELD_OUT and point.spec.options.get("judged") == "dev"
+        else point
+        for point in points
+    ]
+
+
+def _case(point: Measured) -> tuple[str, str, int]:
+    return point["encoder"], point["task"], point["seed"]
+
+
+def _with_curves(point: Measured, curves: Mapping[str, Curve]) -> Measured:
+    values = point.result.values
+    return replace(point, result=replace(point.result, values={**values, "curves": {**values["curves"], **curves}}))
+
+
+def _over_tasks_table(agreements: Sequence[Mapping[str, Cell]]) -> list[Table]:
+    """Return the mean correlations over tasks, if there are several."""
+    rows = list(_over_tasks(agreements))
+    return (
+        [
+            table_of(
+                "tasks",
+                "Agreement of scores with probes over layers, mean over tasks",
+                rows,
+                notes=[
+                    "pearson: mean over tasks of the correlation over layers, on the z scale; unlike layers, tasks are "
+                    "independent points; intervals and p from Student's t, with three tasks or more",
+                    "p_holm: corrected by Holm's method within an encoder and arm",
+                ],
+            )
+        ]
+        if rows
+        else []
+    )
+
+
+def _over_tasks(agreements: Sequence[Mapping[str, Cell]]) -> Iterator[dict[str, Cell]]:
+    keys = ("encoder", "arm", "score", "probe")
+    groups = group_by(agreements, lambda row: tuple(row[key] for key in keys))
+    rows: list[dict[str, Cell]] = []
+    for case, group in groups.items():
+        values = [value for row in group if isinstance(value := row.get("pearson"), float)]
+        summary = summarise_correlations(values)
+        if summary is None or len(group) < 2:
+            continue
+        row: dict[str, Cell] = {**dict(zip(keys, case, strict=True)), "tasks": len(values), "pearson": summary.mean}
+        if len(values) >= _FEWEST_TASKS:
+            row |= {"low": summary.low, "high": summary.high, "p": p_of_correlations(values)}
+        rows.append(row)
+    yield from add_holm(rows, ("encoder", "arm"))
+
+
+def curves_of(points: Sequence[Measured], kind: str = "curves") -> dict[str, list[Curve]]:
+    """Return the curves of every score, or their chance levels, one for each point that has it."""
+    curves = [point.result.values.get(kind, {}) for point in points]
     names = dict.fromkeys(name for of_point in curves for name in of_point)
     return {name: [of_point[name] for of_point in curves if name in of_point] for name in names}
 
 
 def _curves(points: Sequence[Measured], metrics: Mapping[str, TaskMetric]) -> Iterator[dict[str, Cell]]:
     for (encoder, task, arm), group in group_points(points, ("encoder", "task", "arm")).items():
+        by_chance = {name: mean_curve(curves) for name, curves in curves_of(group, "chance").items()}
         for name, curves in curves_of(group).items():
             ends = _ends(metrics[task]) if name in PROBES else (-inf, inf)
             for layer, at_layer in enumerate(zip(*curves, strict=True)):
@@ -85,6 +158,8 @@ def _curves(points: Sequence[Measured], metrics: Mapping[str, TaskMetric]) -> It
                     row |= {"seeds": len(defined), "mean": summary["mean"]}
                     if summary["deviation"]:  # seeds that measured the same rows say nothing about other rows
                         row |= {"low": summary["low"], "high": summary["high"]}
+                if name in by_chance:
+                    row["chance"] = by_chance[name][layer]
                 yield row
 
 
@@ -119,10 +194,10 @@ def agreement_over_layers(score: Curve, probe: Curve) -> dict[str, Cell]:
     from scipy.stats import linregress
 
     both = [(x, y) for x, y in zip(score[1:], probe[1:], strict=True) if x is not None and y is not None]
-    pearson, pearson_p = correlate(score[1:], probe[1:])
+    pearson, pearson_p = correlate_curves(score[1:], probe[1:])
     if pearson != pearson:
         return {"layers": len(both)}
-    spearman, spearman_p = correlate(score[1:], probe[1:], ranks=True)
+    spearman, spearman_p = correlate_curves(score[1:], probe[1:], ranks=True)
     x, y = np.array(both, dtype=np.float64).T
     line = linregress(x, y)
     return {

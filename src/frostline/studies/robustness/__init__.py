@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from frostline.encoders.encoder import Encoder
 from frostline.errors import MeasureError
 from frostline.files import provenance
 from frostline.records import Plan, TrialResult, TrialSpec
@@ -17,7 +20,8 @@ from frostline.scoring.scores import LAYER_SCORES
 from frostline.scoring.to_records import as_numbers
 from frostline.states.pooled import Pooling, pooled_states
 from frostline.studies import Ask, Point, study
-from frostline.studies._options import check_at_least, check_pooling, read_numbers
+from frostline.studies._options import check_at_least, check_choice, check_pooling, read_numbers
+from frostline.studies._xie import PROBE_RECIPE, choose_on, judged_rows, probe_rate
 from frostline.studies.robustness.counterparts import COUNTERPARTS
 from frostline.studies.robustness.figures import IMBALANCE, SCARCITY, figures
 from frostline.studies.robustness.tables import SCORES, tables
@@ -88,7 +92,8 @@ def draw_rows(split: Split, counts: Sequence[int], *, seed: int) -> list[int]:
 
 def _score(context: Context, spec: TrialSpec) -> TrialResult:
     """Return the curves of all variants in all settings, from one pass over the rows that any of them needs."""
-    encoder, train = context.shared(spec).encoder, context.task(spec).train
+    encoder, task = context.shared(spec).encoder, context.task(spec)
+    train = task.train
     counts: Mapping[str, Sequence[int]] = spec.options["settings"]
     most = [max(column) for column in zip(*counts.values(), strict=True)]
     pool = draw_rows(train, most, seed=spec.recipe.seed)
@@ -97,6 +102,7 @@ def _score(context: Context, spec: TrialSpec) -> TrialResult:
     tokens = encoder.tokenize(rows.texts, rows.pairs, max_length=spec.recipe.max_length)
     poolings: Sequence[Pooling] = spec.options["states"]
     states = pooled_states(encoder, tokens, poolings=poolings, memory_limit=_IN_MEMORY)
+    others = _other_rows(encoder, task, spec)
     curves: dict[str, dict[str, list[float | None]]] = {}
     probes: dict[str, list[float | None]] = {}
     for name, of_setting in counts.items():
@@ -108,14 +114,41 @@ def _score(context: Context, spec: TrialSpec) -> TrialResult:
                 estimate = LAYER_SCORES[score].estimate(evidence, uncertainty=False)
                 curves[name][f"{score}, {pooling}"] = list(as_numbers(estimate.values))
             if pooling not in probes:  # the first setting is the reference: equal classes, the most rows
-                probes[pooling] = _probe(evidence)
+                probes[pooling] = _probe(replace(evidence, encoder=encoder), others, spec)
     return TrialResult(status="done", values={"curves": curves, "probes": probes}, versions=provenance.versions())
 
 
-def _probe(evidence: Evidence) -> list[float | None]:
-    """Return the linear probe's quality by layer; undefined if there are too few rows."""
+def _other_rows(encoder: Encoder, task: Task, spec: TrialSpec) -> dict[str, dict[Pooling, Evidence]]:
+    """Return the encoder's view of the rows that choose the epoch of the paper's probe and judge it, by pooling."""
+    if spec.options.get("probe", "linear") == "linear":
+        return {}
+    splits = judged_rows(task)
+    poolings: Sequence[Pooling] = spec.options["states"]
+    others: dict[str, dict[Pooling, Evidence]] = {}
+    for part, name in (("held", splits["judged_on"]), ("check", splits["chosen_on"])):
+        if name is not None:
+            rows = task.splits[name]
+            tokens = encoder.tokenize(rows.texts, rows.pairs, max_length=spec.recipe.max_length)
+            states = pooled_states(encoder, tokens, poolings=poolings, memory_limit=_IN_MEMORY)
+            others[part] = {pooling: _evidence(rows, states[pooling], pooling, spec) for pooling in poolings}
+    return others
+
+
+def _probe(evidence: Evidence, others: Mapping[str, Mapping[Pooling, Evidence]], spec: TrialSpec) -> list[float | None]:
+    """Return the probe's quality by layer; undefined if there are too few rows.
+
+    The head of Xie et al. 2022 is fitted on these rows and judged on the development set; the linear probe divides
+    these rows.
+    """
+    name, options = "probe.linear", dict[str, Any]()
+    if others:
+        by_part = {part: of_part[evidence.pooling] for part, of_part in others.items()}
+        evidence = replace(evidence, check=by_part.get("check"), held=by_part["held"])
+        name = "probe.head"
+        own = {"learning_rate": spec.options["probe_rate"], "choose_on": spec.options["choose_on"]}
+        options = {**PROBE_RECIPE, **own}
     try:
-        return list(as_numbers(LAYER_SCORES["probe.linear"].estimate(evidence, uncertainty=False).values))
+        return list(as_numbers(LAYER_SCORES[name].estimate(evidence, uncertainty=False, **options).values))
     except MeasureError:
         return [None] * len(evidence.states[evidence.pooling])
 
@@ -150,7 +183,7 @@ def _evidence(rows: Split, states: Tensor, pooling: Pooling, spec: TrialSpec) ->
     reproduces=COUNTERPARTS,
 )
 def robustness(
-    ask: Ask, *, imbalance_rows: int = 0, sizes: str = "paper", states: str = "mean+first"
+    ask: Ask, *, imbalance_rows: int = 0, sizes: str = "paper", states: str = "mean+first", probe: str = "head"
 ) -> Iterator[Point]:
     """Does variability stay the same with unequal classes and with few rows?
 
@@ -158,15 +191,18 @@ def robustness(
     three or more has its equal share, 20%, 60% and 80%, and the others are equal. Few rows: equal classes with fewer
     and fewer rows. Each seed draws its own rows for every setting. Each draw compares the mean of tokens with the first
     token, the paper's formula with that of neural collapse, and plain with cross-fitted estimates, by the smoothness of
-    the curve (zeta), its distance from that of equal classes and the most rows, and its correlation with a linear
-    probe. The encoder is not trained.
+    the curve (zeta), its distance from that of equal classes and the most rows, and its correlation with the paper's
+    probe: the family's own head, fitted on the draw's rows with equal classes and judged on the development set. The
+    encoder is not trained.
 
     Options: `imbalance_rows`, number of rows with unequal classes, at most as many as the rarest class allows (0 for
     the paper's 20,000 with two classes, and 10,000 for each of more); `sizes`, numbers of rows of the settings with few
     rows, joined by commas, or 'paper' (two classes: 40,000 to 200; more: 20,000 to 300 of each), at most all rows;
     `states`, how a text's tokens become one vector, joined by +: the 'mean' of all but the first, the 'first', the mean
-    of 'all', or 'released', the mean of ids above 2 as in the released script.
+    of 'all', or 'released', the mean of ids above 2 as in the released script; `probe`, 'head', or 'linear' for an
+    exact linear probe inside the draw's own rows.
     """
+    check_choice("robustness", "probe", probe, ("head", "linear"))
     chosen = [] if sizes == "paper" else read_numbers("robustness", "sizes", sizes, least=4, also="paper")
     poolings = [check_pooling("robustness", pooling) for pooling in states.split("+")]
     check_at_least(0, "robustness", imbalance_rows=imbalance_rows)
@@ -185,6 +221,9 @@ def robustness(
             raise MeasureError(
                 f"{task.name}: a class has only {min(available)} rows, too few for smaller draws; choose a larger task"
             )
+        # Older trials have the linear probe; newer options are part of a trial only if they differ from it.
+        paper_probe = {"probe": probe, "probe_rate": probe_rate(task), "choose_on": choose_on(task)}
+        newer = paper_probe if probe == "head" else {}
         for seed in range(ask.seeds):
             for arm, settings in arms.items():
                 yield ask.point(
@@ -195,5 +234,5 @@ def robustness(
                     seed=seed,
                     kind="robustness",
                     epochs=1,
-                    options={"settings": settings, "states": poolings},
+                    options={"settings": settings, "states": poolings, **newer},
                 )

@@ -123,7 +123,7 @@ def _trust(compared: Sequence[Row], kind: str) -> Figure:
         title=_title_of_trust(chosen, kind)
         or f"Smoothness of variability, and its correlation with a probe, under {kind}",
         alt=f"Points for each setting of {kind} with 95% intervals over draws: the smoothness zeta of the curve of "
-        "variability, and its correlation over layers with the quality of a linear probe",
+        "variability, and its correlation over layers with the quality of a probe",
         spec=with_own_axes(dots(drawn, "setting", "value", x_title="", y_title="mean over draws",
                                 interval=("shown_low", "shown_high"), panel="panel")),
         rows=tuple(drawn),

@@ -9,7 +9,7 @@ from itertools import product
 
 from frostline.records.table import Cell, Table, table_of
 from frostline.scoring.reliability import smoothness
-from frostline.stats.intervals import correlate
+from frostline.stats.curves import SURROGATES, correlate_curves
 from frostline.studies import Ask, Measured
 from frostline.studies._comparisons import add_holm
 from frostline.studies._tables import Curve, best_layer, group_done, mean_columns, mean_curve
@@ -34,8 +34,9 @@ def tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
                 "classes and the most rows; the reference's own row shows how much draws differ from their mean",
                 "means over draws with 95% t-intervals; log_ratio: mean over layers of the absolute logarithm of the "
                 "ratio to the reference",
-                "probe_pearson: correlation over layers, as in the paper, of variability with the quality of a linear "
-                "probe on the same draw's reference rows; the nearer to -1, the better variability predicts it",
+                f"probe_pearson: correlation over layers, as in the paper, of variability with the quality of "
+                f"{_probe_in_words(points)}; the nearer to -1, the better variability predicts it",
+                SURROGATES,
                 "spearman_p and probe_pearson_p: of the mean curves over draws; _holm: corrected for the rows of an "
                 "encoder, task and kind of setting",
                 "draws: number of draws with all layers defined; the others are left out",
@@ -48,6 +49,12 @@ def tables(ask: Ask, points: Sequence[Measured]) -> list[Table]:
             notes=["draws: number of draws with the layer defined, which the mean is over"],
         ),
     ]
+
+
+def _probe_in_words(points: Sequence[Measured]) -> str:
+    if any(point.spec.options.get("probe") == "head" for point in points):
+        return "the family's head, fitted on the same draw's reference rows and judged on the development set"
+    return "a linear probe on the same draw's reference rows"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,5 +142,5 @@ def _correlate(curve: Curve, other: Curve, *, ranks: bool = False) -> tuple[floa
     """Return the correlation of two curves over layers 1..L and its p-value; None where undefined."""
     if not curve or not other or None in (*curve[1:], *other[1:]):
         return None, None
-    value, p = correlate(curve[1:], other[1:], ranks=ranks)
+    value, p = correlate_curves(curve[1:], other[1:], ranks=ranks)
     return None if math.isnan(value) else value, None if math.isnan(p) else p
