@@ -23,9 +23,9 @@ from frostline.studies import Ask, Point, study
 from frostline.studies._options import check_at_least, check_choice, check_pooling
 from frostline.studies._results import judged_result
 from frostline.studies._unstated import XIE_UNSTATED
-from frostline.studies.probing.counterparts import COUNTERPARTS
 from frostline.studies._xie import USUAL_RATE, choose_on, judged_rows
 from frostline.studies._xie import probe_rate as rate_of_probe
+from frostline.studies.probing.counterparts import COUNTERPARTS
 from frostline.studies.probing.figures import HELD_OUT, PRETRAINED, TUNED, figures
 from frostline.studies.probing.tables import tables
 from frostline.tasks import Task
