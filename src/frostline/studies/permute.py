@@ -227,14 +227,6 @@ def _kept(recovered: Sequence[Row]) -> Figure:
 
 @study(
     paper="Tamkin et al. 2020",
-    tables=_tables,
-    figures=_figures,
-    tasks=("glue/sst2", "glue/qnli", "glue/cola"),
-    seeds=3,
-    recipe={"batch": 8, "epochs": 3, "head": "mean"},
-    quick={"orders": 3, "size": 150},
-    quick_recipe={"epochs": 2},
-    quick_seeds=2,
     reproduces=[
         Counterpart(
             item="figure 4 and table 1",
@@ -244,6 +236,14 @@ def _kept(recovered: Sequence[Row]) -> Figure:
             differs="The paper does not state how often the two baselines were trained.",
         )
     ],
+    tables=_tables,
+    figures=_figures,
+    tasks=("glue/sst2", "glue/qnli", "glue/cola"),
+    seeds=3,
+    recipe={"batch": 8, "epochs": 3, "head": "mean"},
+    quick={"orders": 3, "size": 150},
+    quick_recipe={"epochs": 2},
+    quick_seeds=2,
 )
 def permute(
     ask: Ask,

@@ -125,13 +125,6 @@ def _title_of_wins(rows: Sequence[Row]) -> str:
 
 @study(
     paper="Lodha et al. 2023",
-    tables=_tables,
-    figures=_figures,
-    tasks=_ALL,
-    seeds=2,
-    recipe={"batch": 16, "epochs": 10, "weight_decay": 0.01},
-    quick={"most": 1},
-    quick_recipe={"epochs": 3},
     reproduces=[
         Counterpart(
             item="figures 1, 6 and 7, and tables 4 and 5",
@@ -144,6 +137,13 @@ def _title_of_wins(rows: Sequence[Row]) -> str:
             "last and middle layers are additions.",
         )
     ],
+    tables=_tables,
+    figures=_figures,
+    tasks=_ALL,
+    seeds=2,
+    recipe={"batch": 16, "epochs": 10, "weight_decay": 0.01},
+    quick={"most": 1},
+    quick_recipe={"epochs": 3},
 )
 def surgical(
     ask: Ask, *, most: int = 5, rate: float = 5e-5, score: str = "fisher", frozen_as_released: bool = False

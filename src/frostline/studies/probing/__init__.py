@@ -20,8 +20,8 @@ from frostline.states.pooled import Pooling
 from frostline.studies import Ask, Point, study
 from frostline.studies._options import check_at_least, check_choice, check_pooling
 from frostline.studies._results import judged_result
-from frostline.studies.probing.counterparts import COUNTERPARTS
 from frostline.studies.probing.figures import HELD_OUT, PRETRAINED, TUNED, figures
+from frostline.studies.probing.reproduces import COUNTERPARTS
 from frostline.studies.probing.tables import tables
 from frostline.tasks import Task
 from frostline.training.model import as_tuned
@@ -118,6 +118,7 @@ def _measure_one_by_one(measure: Callable[..., LayerScores], names: Sequence[str
 @study(
     kinds=[TrialKind(name="probing", run=_score)],
     paper="Xie et al. 2022 and Tamkin et al. 2020",
+    reproduces=COUNTERPARTS,
     tables=tables,
     figures=figures,
     tasks=("glue/cola", "glue/mnli", "glue/mrpc", "glue/qnli", "glue/qqp", "glue/sst2"),
@@ -126,7 +127,6 @@ def _measure_one_by_one(measure: Callable[..., LayerScores], names: Sequence[str
     quick={"scores": _QUICK_SCORES},
     quick_recipe={"epochs": 2},
     quick_seeds=2,
-    reproduces=COUNTERPARTS,
 )
 def probing(
     ask: Ask,

@@ -21,8 +21,8 @@ from frostline.scoring.scores.fisher import NORMS, Norm
 from frostline.studies import Ask, Point, study
 from frostline.studies._options import check_at_least, check_choice, read_numbers
 from frostline.studies._tables import judged_split
-from frostline.studies.ranking.counterparts import COUNTERPARTS
 from frostline.studies.ranking.figures import figures
+from frostline.studies.ranking.reproduces import COUNTERPARTS
 from frostline.studies.ranking.tables import ROWS, TUNING, tables
 from frostline.training.execution import tunable_for
 from frostline.training.loop import judge, train
@@ -150,6 +150,7 @@ class _OwnHead(FisherSample):
         TrialKind(name="ranking.start", run=_rank_at_start),
     ],
     paper="Lodha et al. 2023",
+    reproduces=COUNTERPARTS,
     tables=tables,
     figures=figures,
     tasks=("super_glue/cb", "super_glue/wsc", "super_glue/copa", "glue/wnli", "glue/rte"),
@@ -157,7 +158,6 @@ class _OwnHead(FisherSample):
     recipe={"batch": 16, "epochs": 10, "weight_decay": 0.01, "select": "last"},
     quick={"epochs": "0,1,2", "rows": "25,100", "heads": 2, "draws": 2},
     quick_seeds=2,
-    reproduces=COUNTERPARTS,
 )
 def ranking(
     ask: Ask,

@@ -16,8 +16,8 @@ from frostline.studies._comparisons import add_holm, pairs_table
 from frostline.studies._options import check_at_least, check_choice, read_numbers
 from frostline.studies._quality import quality_table
 from frostline.studies._tables import group_done, group_points, quality_in_points
-from frostline.studies.reinitialise.counterparts import COUNTERPARTS
 from frostline.studies.reinitialise.figures import figures
+from frostline.studies.reinitialise.reproduces import COUNTERPARTS
 
 _MODES = ("incremental", "blocks", "preserved", "single")
 _PROBE = "probe.linear.paper"
@@ -159,6 +159,7 @@ def _arms(mode: str, depth: int, width: int, step: int) -> Iterator[tuple[str, l
 
 @study(
     paper="Tamkin et al. 2020",
+    reproduces=COUNTERPARTS,
     tables=_tables,
     figures=figures,
     tasks=("glue/sst2", "glue/qnli", "glue/cola"),
@@ -168,7 +169,6 @@ def _arms(mode: str, depth: int, width: int, step: int) -> Iterator[tuple[str, l
     quick={"sizes": "200", "step": 0},
     quick_recipe={"epochs": 2},
     quick_seeds=2,
-    reproduces=COUNTERPARTS,
 )
 def reinitialise(
     ask: Ask,

@@ -18,8 +18,8 @@ from frostline.scoring.to_records import as_numbers
 from frostline.states.pooled import Pooling, pooled_states
 from frostline.studies import Ask, Point, study
 from frostline.studies._options import check_at_least, check_pooling, read_numbers
-from frostline.studies.robustness.counterparts import COUNTERPARTS
 from frostline.studies.robustness.figures import IMBALANCE, SCARCITY, figures
+from frostline.studies.robustness.reproduces import COUNTERPARTS
 from frostline.studies.robustness.tables import SCORES, tables
 from frostline.tasks import Split, Task
 from frostline.tasks.splits import row_ranks
@@ -140,13 +140,13 @@ def _evidence(rows: Split, states: Tensor, pooling: Pooling, spec: TrialSpec) ->
 @study(
     kinds=[TrialKind(name="robustness", run=_score)],
     paper="Xie et al. 2022",
+    reproduces=COUNTERPARTS,
     tables=tables,
     figures=figures,
     tasks=("glue/sst2", "glue/mnli"),
     seeds=5,
     quick={"sizes": "300,100,50"},
     quick_seeds=2,
-    reproduces=COUNTERPARTS,
 )
 def robustness(
     ask: Ask, *, imbalance_rows: int = 0, sizes: str = "paper", states: str = "mean+first"

@@ -36,8 +36,8 @@ from frostline.studies._tables import (
     quality_in_points,
     summary_columns,
 )
-from frostline.studies.skip.counterparts import COUNTERPARTS
 from frostline.studies.skip.figures import figures
+from frostline.studies.skip.reproduces import COUNTERPARTS
 from frostline.tasks import Task
 from frostline.training.dataset import Examples
 from frostline.training.loop import judge
@@ -215,6 +215,7 @@ def _mean_drop(drops: Mapping[Span, float], length: int, bottom: int, top: int) 
 @study(
     kinds=[TrialKind(name="skip", run=_skip, tunings=1.3)],
     paper="Phang et al. 2021",
+    reproduces=COUNTERPARTS,
     tables=_tables,
     figures=figures,
     tasks=PHANG_TASKS,
@@ -222,7 +223,6 @@ def _mean_drop(drops: Mapping[Span, float], length: int, bottom: int, top: int) 
     recipe=PHANG_RECIPE,
     quick_recipe={"batch": 16, "epochs": 3},
     quick={"rate": 5e-5},
-    reproduces=COUNTERPARTS,
 )
 def skip(ask: Ask, *, rate: float = 1e-5) -> Iterator[Point]:
     """Which layers can be left out of a tuned model without further training?

@@ -22,8 +22,8 @@ from frostline.studies._comparisons import pairs_table
 from frostline.studies._options import check_at_least, check_pooling
 from frostline.studies._quality import quality_table
 from frostline.studies._tables import group_done
-from frostline.studies.strategies.counterparts import COUNTERPARTS
 from frostline.studies.strategies.figures import figures
+from frostline.studies.strategies.reproduces import COUNTERPARTS
 from frostline.tasks import Task
 from frostline.training.shared_inputs import SharedInputs
 
@@ -153,6 +153,7 @@ def _arms(text: str, depth: int) -> Sequence[str] | None:
 
 @study(
     paper="Xie et al. 2022",
+    reproduces=COUNTERPARTS,
     tables=_tables,
     figures=figures,
     tasks=("glue/cola", "glue/mnli", "glue/mrpc", "glue/qnli", "glue/qqp", "glue/sst2"),
@@ -161,7 +162,6 @@ def _arms(text: str, depth: int) -> Sequence[str] | None:
     varies=("epochs",),
     quick={"rates": 0, "methods": "full", "arms": "full+top-1+top-2+down-1+down-2+middle-2"},
     quick_recipe={"epochs": 3},
-    reproduces=COUNTERPARTS,
 )
 def strategies(
     ask: Ask,

@@ -36,8 +36,8 @@ from frostline.studies._tables import (
     summary_columns,
 )
 from frostline.studies.skip import outputs_without
-from frostline.studies.truncate.counterparts import COUNTERPARTS
 from frostline.studies.truncate.figures import figures
+from frostline.studies.truncate.reproduces import COUNTERPARTS
 from frostline.tasks import Task
 from frostline.training.dataset import Examples
 from frostline.training.loop import judge
@@ -225,6 +225,7 @@ def _tuned_minus_orig(task: Task, point: Measured, depth: int) -> float:
 @study(
     kinds=[TrialKind(name="truncate", run=_truncate, tunings=1.5)],
     paper="Phang et al. 2021",
+    reproduces=COUNTERPARTS,
     tables=_tables,
     figures=figures,
     tasks=PHANG_TASKS,
@@ -232,7 +233,6 @@ def _tuned_minus_orig(task: Task, point: Measured, depth: int) -> float:
     recipe=PHANG_RECIPE,
     quick_recipe={"batch": 16, "epochs": 3},
     quick={"rate": 5e-5, "head_epochs": 5},
-    reproduces=COUNTERPARTS,
 )
 def truncate(ask: Ask, *, rate: float = 1e-5, head_rate: float = 1e-3, head_epochs: int = 10) -> Iterator[Point]:
     """How many top layers of a tuned model are dispensable, with its own head or with a fresh one?
