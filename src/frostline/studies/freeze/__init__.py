@@ -28,8 +28,8 @@ from frostline.studies._tables import (
     quality_in_points,
 )
 from frostline.studies._unstated import LEE_UNSTATED
-from frostline.studies.freeze.counterparts import COUNTERPARTS
 from frostline.studies.freeze.figures import KEEPS, figures, most_frozen
+from frostline.studies.freeze.reproduces import COUNTERPARTS
 from frostline.tasks import Task
 
 _RATES = (1e-5, 2e-5, 3e-5, 4e-5, 5e-5)
@@ -160,6 +160,7 @@ def _parameters(ask: Ask) -> Table:
 
 @study(
     paper="Lee et al. 2019",
+    reproduces=COUNTERPARTS,
     tables=_tables,
     figures=figures,
     tasks=("glue/cola", "glue/sst2", "glue/mrpc", "glue/stsb"),
@@ -173,7 +174,6 @@ def _parameters(ask: Ask) -> Table:
     varies=("epochs",),
     quick={"rates": 1, "step": 3},
     quick_seeds=2,
-    reproduces=COUNTERPARTS,
 )
 def freeze(
     ask: Ask, *, rates: int = 5, rate_per_seed: bool = False, step: int = 1, frozen_as_released: bool = False

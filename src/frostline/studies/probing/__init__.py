@@ -25,8 +25,8 @@ from frostline.studies._results import judged_result
 from frostline.studies._unstated import XIE_UNSTATED
 from frostline.studies._xie import USUAL_RATE, choose_on, judged_rows
 from frostline.studies._xie import probe_rate as rate_of_probe
-from frostline.studies.probing.counterparts import COUNTERPARTS
 from frostline.studies.probing.figures import HELD_OUT, PRETRAINED, TUNED, figures
+from frostline.studies.probing.reproduces import COUNTERPARTS
 from frostline.studies.probing.tables import tables
 from frostline.tasks import Task
 from frostline.training.model import as_tuned
@@ -155,6 +155,7 @@ def _score_options(option: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 @study(
     kinds=[TrialKind(name="probing", run=_score)],
     paper="Xie et al. 2022 and Tamkin et al. 2020",
+    reproduces=COUNTERPARTS,
     tables=tables,
     figures=figures,
     tasks=("glue/cola", "glue/mnli", "glue/mrpc", "glue/qnli", "glue/qqp", "glue/sst2"),
@@ -167,7 +168,6 @@ def _score_options(option: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     quick={"scores": _QUICK_SCORES},
     quick_recipe={"epochs": 2},
     quick_seeds=2,
-    reproduces=COUNTERPARTS,
 )
 def probing(
     ask: Ask,

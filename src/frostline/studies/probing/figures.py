@@ -57,7 +57,8 @@ def _join(
 
 
 def _columns(name: str, row: Row) -> dict[str, Any]:
-    whole = "" if row["low"] is None else f"{row['low']:.3g} to {row['high']:.3g}"
+    # A table of one seed has no intervals.
+    whole = "" if row.get("low") is None else f"{row['low']:.3g} to {row['high']:.3g}"
     return {name: row["mean"], f"{name}_interval": whole, f"shown_{name}_low": row["shown_low"],
             f"shown_{name}_high": row["shown_high"]}  # fmt: skip
 

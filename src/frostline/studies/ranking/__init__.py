@@ -23,8 +23,8 @@ from frostline.studies._lodha import FISHER_ROWS, LODHA_METRICS, LODHA_TASKS
 from frostline.studies._options import check_at_least, check_choice, read_numbers
 from frostline.studies._tables import judged_split
 from frostline.studies._unstated import LODHA_UNSTATED
-from frostline.studies.ranking.counterparts import COUNTERPARTS
 from frostline.studies.ranking.figures import figures
+from frostline.studies.ranking.reproduces import COUNTERPARTS
 from frostline.studies.ranking.tables import ROWS, TUNING, tables
 from frostline.training.execution import tunable_for
 from frostline.training.loop import judge, train
@@ -162,6 +162,7 @@ class _OwnHead(FisherSample):
         TrialKind(name="ranking.start", run=_rank_at_start),
     ],
     paper="Lodha et al. 2023",
+    reproduces=COUNTERPARTS,
     tables=tables,
     figures=figures,
     tasks=LODHA_TASKS,
@@ -172,7 +173,6 @@ class _OwnHead(FisherSample):
     selection="Both protocols keep the last epoch, and nothing is chosen: layers are ranked after given epochs.",
     quick={"epochs": "0,1,2", "rows": "25,100", "heads": 2, "draws": 2},
     quick_seeds=2,
-    reproduces=COUNTERPARTS,
 )
 def ranking(
     ask: Ask,

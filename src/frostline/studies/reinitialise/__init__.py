@@ -11,9 +11,9 @@ from frostline.studies import Ask, Point, study
 from frostline.studies._options import check_at_least, check_choice, read_numbers
 from frostline.studies._released import released_recipe
 from frostline.studies._unstated import TAMKIN_UNSTATED
-from frostline.studies.reinitialise.counterparts import COUNTERPARTS
 from frostline.studies.reinitialise.figures import figures
 from frostline.studies.reinitialise.probe import OF_SCRIPT, OF_TEXT, PROBE, ProbeOptions, probe_point
+from frostline.studies.reinitialise.reproduces import COUNTERPARTS
 from frostline.studies.reinitialise.tables import tables
 
 _MODES = ("incremental", "blocks", "preserved", "single")
@@ -58,6 +58,7 @@ def _arms(mode: str, depth: int, width: int, step: int) -> Iterator[tuple[str, l
 @study(
     kinds=[PROBE],
     paper="Tamkin et al. 2020",
+    reproduces=COUNTERPARTS,
     tables=tables,
     figures=figures,
     tasks=("glue/sst2", "glue/qnli", "glue/cola"),
@@ -70,7 +71,6 @@ def _arms(mode: str, depth: int, width: int, step: int) -> Iterator[tuple[str, l
     quick={"sizes": "200", "step": 0, "probe_rate": 5e-4, "probe_batch": 32},
     quick_recipe={"epochs": 2},
     quick_seeds=2,
-    reproduces=COUNTERPARTS,
 )
 def reinitialise(
     ask: Ask,

@@ -22,8 +22,8 @@ from frostline.states.pooled import Pooling, pooled_states
 from frostline.studies import Ask, Point, study
 from frostline.studies._options import check_at_least, check_choice, check_pooling, read_numbers
 from frostline.studies._xie import PROBE_RECIPE, choose_on, judged_rows, probe_rate
-from frostline.studies.robustness.counterparts import COUNTERPARTS
 from frostline.studies.robustness.figures import IMBALANCE, SCARCITY, figures
+from frostline.studies.robustness.reproduces import COUNTERPARTS
 from frostline.studies.robustness.tables import SCORES, tables
 from frostline.tasks import Split, Task
 from frostline.tasks.splits import row_ranks
@@ -173,6 +173,7 @@ def _evidence(rows: Split, states: Tensor, pooling: Pooling, spec: TrialSpec) ->
 @study(
     kinds=[TrialKind(name="robustness", run=_score)],
     paper="Xie et al. 2022",
+    reproduces=COUNTERPARTS,
     tables=tables,
     figures=figures,
     tasks=("glue/sst2", "glue/mnli"),
@@ -180,7 +181,6 @@ def _evidence(rows: Split, states: Tensor, pooling: Pooling, spec: TrialSpec) ->
     selection="No encoder is trained, so no epoch of one is chosen under either protocol.",
     quick={"sizes": "300,100,50"},
     quick_seeds=2,
-    reproduces=COUNTERPARTS,
 )
 def robustness(
     ask: Ask, *, imbalance_rows: int = 0, sizes: str = "paper", states: str = "mean+first", probe: str = "head"

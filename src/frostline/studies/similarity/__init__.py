@@ -24,8 +24,8 @@ from frostline.studies._phang import PHANG_RECIPE, PHANG_SELECTION, PHANG_TASKS
 from frostline.studies._results import judged_result
 from frostline.studies._tables import group_done, is_informative, judged_split, quality_in_points, summary_columns
 from frostline.studies._unstated import PHANG_UNSTATED
-from frostline.studies.similarity.counterparts import COUNTERPARTS
 from frostline.studies.similarity.figures import figures
+from frostline.studies.similarity.reproduces import COUNTERPARTS
 from frostline.tasks import Split, Task, sample
 from frostline.tasks.metrics import METRICS
 from frostline.training.dataset import tokenize_split
@@ -240,6 +240,7 @@ def _cells(done: Sequence[Measured]) -> Iterator[dict[str, Cell]]:
         TrialKind(name="similarity-across", run=_across, tunings=2),
     ],
     paper="Phang et al. 2021",
+    reproduces=COUNTERPARTS,
     tables=_tables,
     figures=figures,
     tasks=PHANG_TASKS,
@@ -249,7 +250,6 @@ def _cells(done: Sequence[Measured]) -> Iterator[dict[str, Cell]]:
     selection=PHANG_SELECTION,
     quick_recipe={"batch": 16, "epochs": 3},
     quick={"rate": 5e-5, "permutations": 99},
-    reproduces=COUNTERPARTS,
 )
 def similarity(
     ask: Ask, *, rate: float = 1e-5, biased: bool = False, texts: int = 1000, permutations: int = 199

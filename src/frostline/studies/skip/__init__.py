@@ -37,8 +37,8 @@ from frostline.studies._tables import (
     summary_columns,
 )
 from frostline.studies._unstated import PHANG_UNSTATED
-from frostline.studies.skip.counterparts import COUNTERPARTS
 from frostline.studies.skip.figures import figures
+from frostline.studies.skip.reproduces import COUNTERPARTS
 from frostline.tasks import Task
 from frostline.training.dataset import Examples
 from frostline.training.loop import judge
@@ -216,6 +216,7 @@ def _mean_drop(drops: Mapping[Span, float], length: int, bottom: int, top: int) 
 @study(
     kinds=[TrialKind(name="skip", run=_skip, tunings=1.3)],
     paper="Phang et al. 2021",
+    reproduces=COUNTERPARTS,
     tables=_tables,
     figures=figures,
     tasks=PHANG_TASKS,
@@ -225,7 +226,6 @@ def _mean_drop(drops: Mapping[Span, float], length: int, bottom: int, top: int) 
     selection=PHANG_SELECTION,
     quick_recipe={"batch": 16, "epochs": 3},
     quick={"rate": 5e-5},
-    reproduces=COUNTERPARTS,
 )
 def skip(ask: Ask, *, rate: float = 1e-5) -> Iterator[Point]:
     """Which layers can be left out of a tuned model without further training?

@@ -26,8 +26,8 @@ from frostline.studies._options import check_at_least, check_choice, check_pooli
 from frostline.studies._quality import quality_table
 from frostline.studies._tables import group_done, judged_split
 from frostline.studies._unstated import XIE_UNSTATED
-from frostline.studies.strategies.counterparts import COUNTERPARTS
 from frostline.studies.strategies.figures import figures
+from frostline.studies.strategies.reproduces import COUNTERPARTS
 from frostline.tasks import Task
 from frostline.training.shared_inputs import SharedInputs
 from frostline.trials.step_timing import STEPS
@@ -173,6 +173,7 @@ def _arms(text: str, depth: int) -> Sequence[str] | None:
 
 @study(
     paper="Xie et al. 2022",
+    reproduces=COUNTERPARTS,
     tables=_tables,
     figures=figures,
     tasks=("glue/cola", "glue/mnli", "glue/mrpc", "glue/qnli", "glue/qqp", "glue/sst2"),
@@ -185,7 +186,6 @@ def _arms(text: str, depth: int) -> Sequence[str] | None:
     varies=("epochs",),
     quick={"rates": 0, "methods": "full", "arms": "full+top-1+top-2+down-1+down-2+middle-2", "timed_uncached": False},
     quick_recipe={"epochs": 3},
-    reproduces=COUNTERPARTS,
 )
 def strategies(
     ask: Ask,

@@ -17,9 +17,9 @@ from frostline.studies._results import judged_result
 from frostline.studies._tables import judged_split
 from frostline.studies._unstated import PHANG_UNSTATED
 from frostline.studies.skip import outputs_without
-from frostline.studies.truncate.counterparts import COUNTERPARTS
 from frostline.studies.truncate.figures import figures
 from frostline.studies.truncate.heads import fresh_heads, further_heads, head_recipe, read_by, rows_at_all_layers
+from frostline.studies.truncate.reproduces import COUNTERPARTS
 from frostline.studies.truncate.tables import tables
 from frostline.training.dataset import Examples
 from frostline.training.loop import judge
@@ -79,6 +79,7 @@ def _trained_heads(context: Context, spec: TrialSpec, tuned: Tuned) -> dict[str,
 @study(
     kinds=[TrialKind(name="truncate", run=_truncate, tunings=1.5)],
     paper="Phang et al. 2021",
+    reproduces=COUNTERPARTS,
     tables=tables,
     figures=figures,
     tasks=PHANG_TASKS,
@@ -88,7 +89,6 @@ def _trained_heads(context: Context, spec: TrialSpec, tuned: Tuned) -> dict[str,
     selection=PHANG_SELECTION,
     quick_recipe={"batch": 16, "epochs": 3},
     quick={"rate": 5e-5, "head_rate": 1e-3, "head_epochs": 5},
-    reproduces=COUNTERPARTS,
 )
 def truncate(
     ask: Ask,
