@@ -261,8 +261,8 @@ TAMKIN = {
     "Tamkin, permutations": _tamkin(
         "permute",
         Arms(names=r"order \d+", rates=_RATE, trials=1, epochs=3, rows=5000, plans=10),
-        # Their number is unstated; a deviation needs several, and the other trials with 5,000 rows have three.
-        Arms(names="full|all new", rates=_RATE, trials=3, epochs=3, rows=5000, plans=2),
+        # Their number is unstated; one with the rows of each order, so that they pair.
+        Arms(names="full|all new", rates=_RATE, trials=10, epochs=3, rows=5000, plans=2),
         options={"orders": 10, "size": 5000},
     ),
 }  # fmt: skip

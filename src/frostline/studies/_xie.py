@@ -1,4 +1,4 @@
-"""The probe of Xie et al. 2022: the family's head on frozen states, in the studies that compare scores with it."""
+"""Settings of Xie et al. 2022 that several studies share: its probe, and the tasks that it trains for fewer epochs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from frostline.scoring.selection import Rows
 from frostline.studies._tables import judged_split
 from frostline.tasks import Task
 
+# Tasks on which the paper fine-tunes all layers for 10 epochs, else for 20.
+SHORTER_TASKS = ("glue/mnli", "glue/mnli_mismatched", "glue/mnli_both", "glue/qqp")
 # Table 3 and appendix B.1 of the paper.
 PROBE_RECIPE = {"epochs": 20, "batch": 8, "schedule": "linear", "warmup": 0.06, "dropout": 0.1}
 USUAL_RATE = 1e-3

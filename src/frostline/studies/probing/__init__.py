@@ -23,7 +23,7 @@ from frostline.studies import Ask, Point, study
 from frostline.studies._options import check_at_least, check_choice, check_pooling
 from frostline.studies._results import judged_result
 from frostline.studies._unstated import XIE_UNSTATED
-from frostline.studies._xie import USUAL_RATE, choose_on, judged_rows
+from frostline.studies._xie import SHORTER_TASKS, USUAL_RATE, choose_on, judged_rows
 from frostline.studies._xie import probe_rate as rate_of_probe
 from frostline.studies.probing.figures import HELD_OUT, PRETRAINED, TUNED, figures
 from frostline.studies.probing.reproduces import COUNTERPARTS
@@ -35,7 +35,6 @@ from frostline.trials.run_trial import tune_for
 
 _ROWS = ("validation", "test")
 _JUDGED = ("dev", "inner")
-_SHORTER = ("glue/mnli", "glue/qqp")  # Xie et al. 2022 tune all layers for 10 epochs on these, else for 20
 # Newer options are part of a trial only if they differ from the behaviour of older trials, which is this.
 _BEFORE: Mapping[str, Any] = {
     "probe_rate": USUAL_RATE,
@@ -165,7 +164,7 @@ def _score_options(option: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     selection="The best epoch is kept, of a tuned encoder and of a trained probe: on other rows than those that are "
     "judged under `protocol='held-out'`, and on the judged rows, as in Xie et al. 2022, under `protocol='paper'`.",
     varies=("epochs",),
-    quick={"scores": _QUICK_SCORES},
+    quick={"scores": _QUICK_SCORES, "rates": 1},
     quick_recipe={"epochs": 2},
     quick_seeds=2,
 )
@@ -184,7 +183,7 @@ def probing(
     probe_dropout: float = 0.1,
     cca_samples: int = 2,
     clusters: int = 10,
-    rates: int = 1,
+    rates: int = 5,
     states: str = "mean",
 ) -> Iterator[Point]:
     """Do layers with good scores probe well, and does the best layer move up with fine-tuning?
@@ -207,10 +206,10 @@ def probing(
     QQP 3e-4, on SST-2 3e-3); `probe_epochs`, `probe_batch`, `probe_schedule` ('linear' or 'constant'),
     `probe_warmup` and `probe_dropout` (below 0 for the encoder's own), the rest of its recipe; `cca_samples`,
     number of samples of CCA, two in the paper; `clusters`, number of clusters of `information`, which the paper
-    does not state; `rates`, number of the paper's five learning rates of full fine-tuning that each seed tries, the
-    highest first, of which it uses the best on validation (encoders narrower than 768 get proportionally higher
-    rates); `states`, how a text's tokens become one vector: the 'mean' of all but the first, the 'first', the mean
-    of 'all', or 'released', the mean of ids above 2 as in the released script.
+    does not state; `rates`, number of the paper's five learning rates of full fine-tuning to try, the highest
+    first, of which the best one on validation, by its mean over seeds, is used (encoders narrower than 768 get
+    proportionally higher rates); `states`, how a text's tokens become one vector: the 'mean' of all but the first,
+    the 'first', the mean of 'all', or 'released', the mean of ids above 2 as in the released script.
     """
     for name in () if scores == "all" else scores.split(","):
         LAYER_SCORES[name.strip()]
@@ -235,8 +234,7 @@ def probing(
         }
         options = {"scores": scores, "examples": examples}
         options |= {name: value for name, value in newer.items() if value != _BEFORE[name]}
-        for seed in range(ask.seeds):
-            yield from _points_of_seed(ask, encoder, task, options, held_out=held_out, rates=rates, seed=seed)
+        yield from _points(ask, encoder, task, options, held_out=held_out, rates=rates)
 
 
 def _check(*, examples: int, held_out: str, judged: str, probe_schedule: str) -> None:
@@ -248,25 +246,24 @@ def _check(*, examples: int, held_out: str, judged: str, probe_schedule: str) ->
         check_at_least(2, "probing", examples=examples)
 
 
-def _points_of_seed(
-    ask: Ask, encoder: Encoder, task: Task, options: Mapping[str, Any], *, held_out: str, rates: int, seed: int
+def _points(
+    ask: Ask, encoder: Encoder, task: Task, options: Mapping[str, Any], *, held_out: str, rates: int
 ) -> Iterator[Point]:
-    full = Plan.full(encoder.depth)
+    """Yield the pretrained encoder's points, and the tuned one's with the rate that is best over all seeds."""
+    full, head = Plan.full(encoder.depth), Plan(layers=(), head=encoder.depth)
     tried = list(dict.fromkeys(ask.rate_for(encoder, rate) for rate in paper_rates(full, encoder.depth)[-rates:]))
-    epochs = ask.epochs(10 if task.preset in _SHORTER else ask.recipe.epochs)
-    for arm, rows in ((PRETRAINED, "train"), (HELD_OUT, held_out)):
-        plan = Plan(layers=(), head=encoder.depth)
-        recipe: dict[str, Any] = {"learning_rate": tried[-1], "epochs": 1}  # nothing is trained
-        own = {**options, "rows": rows, "tuned": False}
-        yield ask.point(encoder, task, plan, arm=arm, seed=seed, kind="probing", options=own, **recipe)
-    make = partial(ask.point, encoder, task, full, arm=TUNED, seed=seed, epochs=epochs)
-    rate = tried[-1]
+    epochs, seeds = ask.epochs(10 if task.preset in SHORTER_TASKS else ask.recipe.epochs), range(ask.seeds)
+    for seed in seeds:
+        for arm, rows in ((PRETRAINED, "train"), (HELD_OUT, held_out)):
+            recipe: dict[str, Any] = {"learning_rate": tried[-1], "epochs": 1}  # nothing is trained
+            own = {**options, "rows": rows, "tuned": False}
+            yield ask.point(encoder, task, head, arm=arm, seed=seed, kind="probing", options=own, **recipe)
+    make = partial(ask.point, encoder, task, full, arm=TUNED, epochs=epochs)
+    candidates = {rate: [make(seed=seed, learning_rate=rate, is_candidate=True) for seed in seeds] for rate in tried}
+    rate: float | None = tried[-1]
     if len(tried) > 1:
-        candidates = [make(learning_rate=rate, is_candidate=True) for rate in tried]
-        yield from candidates
-        best = ask.best(candidates)
-        if best is None:
-            return  # the rate is still unknown
-        rate = best.spec.recipe.learning_rate or rate
-    own = {**options, "rows": held_out, "tuned": True}
-    yield make(kind="probing", options=own, learning_rate=rate)
+        yield from (point for of_rate in candidates.values() for point in of_rate)
+        rate = ask.best_over_seeds(candidates)
+    for seed in seeds if rate is not None else ():  # else the rate is still unknown
+        own = {**options, "rows": held_out, "tuned": True}
+        yield make(seed=seed, kind="probing", options=own, learning_rate=rate)

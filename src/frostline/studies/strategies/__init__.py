@@ -26,6 +26,7 @@ from frostline.studies._options import check_at_least, check_choice, check_pooli
 from frostline.studies._quality import quality_table
 from frostline.studies._tables import group_done, judged_split
 from frostline.studies._unstated import XIE_UNSTATED
+from frostline.studies._xie import SHORTER_TASKS
 from frostline.studies.strategies.figures import figures
 from frostline.studies.strategies.reproduces import COUNTERPARTS
 from frostline.tasks import Task
@@ -34,8 +35,6 @@ from frostline.trials.step_timing import STEPS
 
 _UP_TO_MIDDLE = "up to the middle"
 _FEW = (1, 2, 3)  # tuned layers of the paper's short plans
-# Tasks on which full fine-tuning runs for 10 epochs.
-_SHORTER = ("glue/mnli", "glue/mnli_mismatched", "glue/mnli_both", "glue/qqp")
 _CASE = ("encoder", "task", "method")  # labels that compared arms share
 _LIKE_TOP = ("down", "middle", "random")  # kinds of arms that use the rate of as many last layers
 
@@ -274,7 +273,7 @@ def _points(
         if reuses and shared[len(plan.layers)] is None:
             continue  # the rate of the last layers is still unknown
         tried = (shared[len(plan.layers)],) if reuses else _tried(ask, plan, encoder, rates)
-        is_shorter = arm.kind == "full" and plan.method == "full" and task.preset in _SHORTER
+        is_shorter = arm.kind == "full" and plan.method == "full" and task.preset in SHORTER_TASKS
         epochs = ask.epochs(10 if is_shorter else ask.recipe.epochs)
         points = {
             rate: [
