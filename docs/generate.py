@@ -34,6 +34,7 @@ ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 PAGES = (ROOT / "README.md", *sorted(DOCS.glob("*.md")))
 _PART = re.compile(r"(<!-- generated: ([a-z -]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
+_PROTOCOL = re.compile(r"--protocol [a-z-]+")
 _IMAGES = "images/studies"
 _SCHEMAS = DOCS / "schemas"
 _EXAMPLES = DOCS / _IMAGES / "examples.json"
@@ -142,11 +143,12 @@ def _section(study: Study) -> str:
     )
     recipe = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in study.recipe.items())
     differs = "".join(f"; {name.replace('_', ' ')} {value}" for name, value in study.quick_recipe.items())
+    selection = _PROTOCOL.sub(r"`\g<0>`", with_flags(study.selection))
     facts = "\n".join(
         [
             f"- Defaults: {', '.join(study.tasks)}; {_seeds(study.seeds)}; "
             f"{recipe or 'the default recipe'}; options {_values(study.defaults)}.",
-            f"- Selection: {with_flags(study.selection)}",
+            f"- Selection: {selection}",
             *_unstated(study),
             f"- With `--quick`: {', '.join(study.quick_tasks)}; {_seeds(study.quick_seeds)}{differs}; "
             f"options {_values(study.quick)}.",

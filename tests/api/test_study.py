@@ -18,7 +18,7 @@ import pytest
 import torch
 from tests.search.race_tools import write_rows
 from tests.studies.made_up import MadeUp
-from tests.studies.study_tools import run_quickly, save_tiny, study_with
+from tests.studies.study_tools import SHORT, run_quickly, save_tiny, study_with
 from tests.trials.test_store import RESULT, numbered
 
 from frostline.encoders.loading import load_encoder
@@ -167,6 +167,24 @@ def test_a_dry_run_leaves_what_was_asked_as_it_is(tmp_path):
     with pytest.raises(OptionError, match="seeds 3 there, 2 here"):
         asked_in(tmp_path, seeds=2, given=["seeds"], only_looks=True)
     assert asked_in(tmp_path, seeds=5, given=["seeds"]) == 5
+
+
+def test_a_folder_from_before_an_option_existed_is_not_mixed_with_todays_protocol(tmp_path, log_lines):
+    as_before = {"recipe": {**SHORT, "select": "best"}, "options": {"rate_per_seed": True}, "executor": MadeUp}
+    found = run_quickly("freeze", tmp_path, layers=2, **as_before)
+    path = found.folder / "study.json"
+    written = json.loads(path.read_text())
+    del written["options"]["rate_per_seed"]
+    path.write_text(json.dumps(written))
+    with pytest.raises(OptionError) as error:
+        run_quickly("freeze", tmp_path, executor=MadeUp)
+    assert "options rate_per_seed true there, false here" in str(error.value)
+    assert 'recipe select "best" there, "last" here' in str(error.value)
+    log_lines.clear()
+    run_quickly("freeze", tmp_path, **as_before)
+    assert not any("trials to run" in line for line in log_lines)
+    today = run_quickly("freeze", tmp_path, output=tmp_path / "today", executor=MadeUp)
+    assert not {point.spec.id for point in today.points} & {point.spec.id for point in found.points}
 
 
 def test_a_study_that_was_refused_before_its_first_trial_does_not_block_its_folder(tmp_path):

@@ -56,7 +56,10 @@ class StudyFlags:
         typer.Option("--option", metavar="NAME=VALUE", help="Option of the study; repeatable."),
     ] = None
     protocol: Annotated[
-        str, typer.Option(help="'held-out' selects on validation; 'paper' selects on the test rows, as the papers do.")
+        str,
+        typer.Option(
+            help="'held-out' selects on validation; 'paper' selects on the test rows, as in papers that select at all."
+        ),
     ] = "held-out"
     margin: Annotated[float, typer.Option(help="Loss in the metric, in points, that counts as small.")] = 1.0
     text: options.Text = None
