@@ -31,12 +31,7 @@ from frostline.training.shared_inputs import SharedInputs
 _UP_TO_MIDDLE = "up to the middle"
 _FEW = (1, 2, 3)  # tuned layers of the paper's short plans
 _PAPER_WIDTH = 1024  # width of the encoder for which the paper chose its learning rates
-_SHORTER = (
-    "glue/mnli",
-    "glue/mnli_mismatched",
-    "glue/mnli_both",
-    "glue/qqp",
-)  # tasks on which full fine-tuning runs for 10 epochs
+_SHORTER = ("glue/mnli", "glue/mnli_mismatched", "glue/mnli_both", "glue/qqp")  # full fine-tuning runs for 10 epochs
 _CASE = ("encoder", "task", "method")  # labels that compared arms share
 _LIKE_TOP = ("down", "middle", "random")  # kinds of arms that use the rate of as many last layers
 
