@@ -195,12 +195,12 @@ def make_ask(tmp_path_factory):
     return make
 
 
-def made_up_scores(encoder, task, names, *, pooling="mean", examples=5_000):
+def made_up_scores(encoder, task, names, *, pooling="mean", rows="train", examples=5_000):
     """Layer scores of which the last layer's are the best."""
     values = tuple(float(layer) for layer in range(encoder.depth + 1))
     return LayerScores(
         encoder=measured_encoder(encoder.depth), task=measured_task(task.name), pooling=pooling,
-        rows="train", examples=96, max_length=512, truncated=0, seed=0,
+        rows=rows, examples=96, max_length=512, truncated=0, seed=0,
         scores={name: LayerScore(name=name, better="high", values=values, summary="made up") for name in names},
     )  # fmt: skip
 
