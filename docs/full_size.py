@@ -89,7 +89,7 @@ class _SizedTask(Task):
     """A task without texts; its fingerprint is not that of any rows."""
 
     @property
-    def fingerprint(self) -> str:  # type: ignore[override]  # cached in Task, where it is slow
+    def fingerprint(self) -> str:
         return f"rows of {self.name}, {self.protocol}"
 
 
