@@ -217,6 +217,7 @@ _TAMKIN_UNSTATED = {"warmup": 0.0, "schedule": "linear", "select": "last"}
 _TAMKIN_SOURCES = {"recipe": "section 2 and appendix I.6", "head": "section 3", "rows": "section 2",
                    "trials": "appendix C", "epochs": "appendix E", "metrics": "appendix I.5"}  # fmt: skip
 _RATE = (2e-5,)
+_PROBE = Arms(names="probe", trials=1, plans=1)  # its eight trials (appendix E) are one of the study's
 
 
 def _tamkin(study: str, *arms: Arms, **more: Any) -> Protocol:
@@ -228,19 +229,21 @@ TAMKIN = {
     "Tamkin, incremental, 500 rows": _tamkin(
         "reinitialise",
         Arms(names=r"full|all new|\d+ kept", rates=_RATE, trials=50, epochs=5, rows=500, plans=13),
+        _PROBE,
         arguments="--option sizes=500",
     ),
     "Tamkin, incremental, 5,000 rows": _tamkin(
         "reinitialise",
         Arms(names=r"full|all new|\d+ kept", rates=_RATE, trials=3, epochs=3, rows=5000, plans=13),
+        _PROBE,
         arguments="--option sizes=5000",
-        options={"probe_rate": 2e-5, "probe_batch": 8, "probe_rows": 0, "probe_trials": 8},
     ),
     "Tamkin, incremental": _tamkin(
         "reinitialise",
         Arms(names=r"full|all new|\d+ kept", rates=_RATE, plans=13, varies=True),
+        _PROBE,
         options={"sizes": "paper", "mode": "incremental", "new_layer_rate": 1.0, "keep_norms": False,
-                 "as_released": False},
+                 "as_released": False, "probe_rate": 2e-5, "probe_batch": 8, "probe_rows": 0, "probe_trials": 8},
     ),
     "Tamkin, blocks": _tamkin(
         "reinitialise",
