@@ -86,7 +86,7 @@ def measure_options(task: Task, spec: TrialSpec) -> MeasureOptions:
     """
     held, _ = judged_split(task)
     choices = max(map(len, task.train.choices)) if task.train.choices else 1
-    known = MeasureOptions.__dataclass_fields__
+    known = MeasureOptions.__dataclass_fields__  # without these fields, probes are judged inside the measured rows
     judged: dict[str, Any] = {name: split for name, split in (("judged_on", held), ("chosen_on", "validation"))
                               if name in known}  # fmt: skip
     return MeasureOptions(
