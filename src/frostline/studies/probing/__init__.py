@@ -206,12 +206,11 @@ def probing(
     rates); `states`, how a text's tokens become one vector: the 'mean' of all but the first, the 'first', the mean
     of 'all', or 'released', the mean of ids above 2 as in the released script.
     """
-    for name in () if scores == "all" else scores.split(","):
-        LAYER_SCORES[name.strip()]
-    _check(examples=examples, held_out=held_out, judged=judged, probe_schedule=probe_schedule)
+    _check(scores, examples=examples, held_out=held_out, judged=judged, probe_schedule=probe_schedule)
     check_at_least(0, "probing", probe_rate=probe_rate, probe_warmup=probe_warmup)  # rate 0 for the paper's
-    check_at_least(1, "probing", probe_epochs=probe_epochs, probe_batch=probe_batch, cca_samples=cca_samples)
-    check_at_least(1, "probing", rates=rates)
+    check_at_least(
+        1, "probing", probe_epochs=probe_epochs, probe_batch=probe_batch, cca_samples=cca_samples, rates=rates
+    )
     check_at_least(2, "probing", clusters=clusters)
     for encoder, task in ask.pairs():
         newer = {
@@ -233,8 +232,10 @@ def probing(
             yield from _points_of_seed(ask, encoder, task, options, held_out=held_out, rates=rates, seed=seed)
 
 
-def _check(*, examples: int, held_out: str, judged: str, probe_schedule: str) -> None:
+def _check(scores: str, *, examples: int, held_out: str, judged: str, probe_schedule: str) -> None:
     """Raise if an option is not one of its values."""
+    for name in () if scores == "all" else scores.split(","):
+        LAYER_SCORES[name.strip()]
     check_choice("probing", "held_out", held_out, _ROWS)
     check_choice("probing", "judged", judged, _JUDGED)
     check_choice("probing", "probe_schedule", probe_schedule, ("linear", "constant"))
