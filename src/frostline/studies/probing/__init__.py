@@ -49,6 +49,7 @@ _BEFORE: Mapping[str, Any] = {
     "cca_samples": 1,
     "clusters": 10,
 }
+_RECORDED_BEFORE = ("probe_rate", "choose_on", "states")  # options of older studies, or no options of a study
 _ALL = 10**9  # rows
 _QUICK_SCORES = "variability,variability.crossfit,cca,rank,information,label_similarity,probe.linear,probe.head"
 
@@ -163,6 +164,8 @@ def _score_options(option: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     unstated=XIE_UNSTATED,
     selection="The best epoch is kept, of a tuned encoder and of a trained probe: on other rows than those that are "
     "judged under `protocol='held-out'`, and on the judged rows, as in Xie et al. 2022, under `protocol='paper'`.",
+    # Options that older studies did not record; what they did is known.
+    before={**{name: value for name, value in _BEFORE.items() if name not in _RECORDED_BEFORE}, "rates": 1},
     varies=("epochs",),
     quick={"scores": _QUICK_SCORES, "rates": 1},
     quick_recipe={"epochs": 2},
@@ -211,12 +214,11 @@ def probing(
     proportionally higher rates); `states`, how a text's tokens become one vector: the 'mean' of all but the first,
     the 'first', the mean of 'all', or 'released', the mean of ids above 2 as in the released script.
     """
-    for name in () if scores == "all" else scores.split(","):
-        LAYER_SCORES[name.strip()]
-    _check(examples=examples, held_out=held_out, judged=judged, probe_schedule=probe_schedule)
+    _check(scores, examples=examples, held_out=held_out, judged=judged, probe_schedule=probe_schedule)
     check_at_least(0, "probing", probe_rate=probe_rate, probe_warmup=probe_warmup)  # rate 0 for the paper's
-    check_at_least(1, "probing", probe_epochs=probe_epochs, probe_batch=probe_batch, cca_samples=cca_samples)
-    check_at_least(1, "probing", rates=rates)
+    check_at_least(
+        1, "probing", probe_epochs=probe_epochs, probe_batch=probe_batch, cca_samples=cca_samples, rates=rates
+    )
     check_at_least(2, "probing", clusters=clusters)
     for encoder, task in ask.pairs():
         newer = {
@@ -237,8 +239,10 @@ def probing(
         yield from _points(ask, encoder, task, options, held_out=held_out, rates=rates)
 
 
-def _check(*, examples: int, held_out: str, judged: str, probe_schedule: str) -> None:
+def _check(scores: str, *, examples: int, held_out: str, judged: str, probe_schedule: str) -> None:
     """Raise if an option is not one of its values."""
+    for name in () if scores == "all" else scores.split(","):
+        LAYER_SCORES[name.strip()]
     check_choice("probing", "held_out", held_out, _ROWS)
     check_choice("probing", "judged", judged, _JUDGED)
     check_choice("probing", "probe_schedule", probe_schedule, ("linear", "constant"))

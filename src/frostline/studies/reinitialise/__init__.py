@@ -67,6 +67,7 @@ def _arms(mode: str, depth: int, width: int, step: int) -> Iterator[tuple[str, l
     unstated=TAMKIN_UNSTATED,
     selection="Both protocols keep the last epoch, as the paper trains for a fixed number; only the probe next to the "
     "curves stops early.",
+    before={"probe_rate": 1e-3, "probe_batch": 32, "probe_rows": 5000},
     varies=("epochs", "seeds"),
     quick={"sizes": "200", "step": 0, "probe_rate": 5e-4, "probe_batch": 32},
     quick_recipe={"epochs": 2},

@@ -179,6 +179,7 @@ def _evidence(rows: Split, states: Tensor, pooling: Pooling, spec: TrialSpec) ->
     tasks=("glue/sst2", "glue/mnli"),
     seeds=5,
     selection="No encoder is trained, so no epoch of one is chosen under either protocol.",
+    before={"probe": "linear"},
     quick={"sizes": "300,100,50"},
     quick_seeds=2,
 )

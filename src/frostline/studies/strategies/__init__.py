@@ -182,8 +182,11 @@ def _arms(text: str, depth: int) -> Sequence[str] | None:
     selection="The best epoch is kept and the learning rate is chosen on validation rows, a part of the training rows, "
     "under `protocol='held-out'`, and both on the development set, as in the paper, under `protocol='paper'`.",
     before={
-        "rate_per_seed": True, "examples": 5000, "timed_uncached": False,
-        "activation": "gelu", "initialisation": "truncated",
+        "rate_per_seed": True,
+        "examples": 5000,
+        "timed_uncached": False,
+        "activation": "gelu",
+        "initialisation": "truncated",
     },  # fmt: skip
     varies=("epochs",),
     quick={"rates": 0, "methods": "full", "arms": "full+top-1+top-2+down-1+down-2+middle-2", "timed_uncached": False},

@@ -16,23 +16,25 @@ COUNTERPARTS = (
         arguments=f"{_ROBERTA} --option methods=full",
         tables=("quality", "pairs"),
         figures=("layers", "plans"),
-        differs="Frozen layers below the lowest tuned one run without dropout, because their output is cached. "
-        "The table prints standard deviations, as the paper's tables do (its text says standard errors). " + _ADDED,
+        differs="Frozen layers below the lowest tuned one run without dropout, because their output is cached; "
+        "`--dropout-frozen` keeps it on. The table prints standard deviations, as the paper's tables do (its text says "
+        "standard errors). " + _ADDED,
     ),
     Counterpart(
         item="table 7, figure 5 and table 9",
         arguments=f"{_ROBERTA} --option methods=houlsby",
         tables=("quality", "pairs"),
         figures=("layers", "plans"),
-        differs="Layers below the lowest adapter run without dropout, because their output is cached. " + _ADDED,
+        differs="Layers below the lowest adapter run without dropout, because their output is cached; "
+        "`--dropout-frozen` keeps it on. " + _ADDED,
     ),
     Counterpart(
         item="table 10",
         arguments=f"{_ROBERTA} --tasks glue/mnli --seeds 1 --epochs 1 --option methods=full --option rates=1 "
         "--option 'arms=full+down-14, cut+up'",
         tables=("costs",),
-        differs="Parameters agree to the digit. Seconds depend on the machine; one epoch with one seed is timed. The "
-        "frozen layers' output is cached, which the paper names as the best implementation and did not build.",
+        differs="Parameters agree to the digit. Seconds depend on the machine; one epoch with one seed is timed, with "
+        "the cache of frozen layers, which the paper names as the best implementation and did not build, and without.",
     ),
     Counterpart(
         item="table 11, figure 10 and table 12",
