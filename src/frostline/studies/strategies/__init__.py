@@ -187,7 +187,7 @@ def _arms(text: str, depth: int) -> Sequence[str] | None:
         "timed_uncached": False,
         "activation": "gelu",
         "initialisation": "truncated",
-    },  # fmt: skip
+    },
     varies=("epochs",),
     quick={"rates": 0, "methods": "full", "arms": "full+top-1+top-2+down-1+down-2+middle-2", "timed_uncached": False},
     quick_recipe={"epochs": 3},
