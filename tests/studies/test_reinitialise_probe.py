@@ -86,9 +86,6 @@ def test_the_probe_is_the_layer_score_with_an_interval_over_trials(of_paper, con
     assert result.values["examples"] == len(task.train)
 
 
-@pytest.mark.skipif(
-    "judged_on" not in MeasureOptions.__dataclass_fields__, reason="probes are judged inside their rows"
-)
 def test_the_probe_is_judged_on_the_rows_of_tuning_and_its_epoch_is_chosen_on_validation(of_paper, context):
     (spec,) = probes(of_paper)
     task = context.task(spec)

@@ -86,9 +86,6 @@ def measure_options(task: Task, spec: TrialSpec) -> MeasureOptions:
     """
     held, _ = judged_split(task)
     choices = max(map(len, task.train.choices)) if task.train.choices else 1
-    known = MeasureOptions.__dataclass_fields__  # without these fields, probes are judged inside the measured rows
-    judged: dict[str, Any] = {name: split for name, split in (("judged_on", held), ("chosen_on", "validation"))
-                              if name in known}  # fmt: skip
     return MeasureOptions(
         scores=[str(spec.options["score"])],
         options={
@@ -105,7 +102,8 @@ def measure_options(task: Task, spec: TrialSpec) -> MeasureOptions:
         max_length=spec.recipe.max_length,
         similarity=False,
         seed=spec.recipe.seed,
-        **judged,
+        judged_on=held,
+        chosen_on="validation",
     )
 
 

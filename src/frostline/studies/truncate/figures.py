@@ -19,10 +19,10 @@ from frostline.charts.words import (
 
 # Tuned layers are red in all figures.
 _ARMS = {
-    "UNTUNED": ("the tuned head as it is (UNTUNED)", GREEN),
-    "TUNED": ("the tuned head, trained further (TUNED)", RED),
-    "FRESH": ("a fresh head, tuned states (FRESH)", ORANGE),
-    "TUNEDORIG": ("a head on pretrained states (TUNEDORIG)", BLUE),
+    "UNTUNED": ("tuned head as it is (UNTUNED)", GREEN),
+    "TUNED": ("trained further (TUNED)", RED),
+    "FRESH": ("fresh head (FRESH)", ORANGE),
+    "TUNEDORIG": ("pretrained states (TUNEDORIG)", BLUE),
 }
 _FRESH = {**_ARMS, "TUNED": ("a fresh head, tuned states", RED)}
 _ABOUT = "UNTUNED, TUNED and TUNEDORIG are the paper's names; FRESH is not in the paper"
