@@ -9,7 +9,7 @@ from tests.studies.made_up import MadeUp
 from tests.studies.study_tools import run_quickly
 
 from frostline.records import TrialResult
-from frostline.scoring.measurement import MeasureOptions, measure_layers
+from frostline.scoring.measurement import measure_layers
 from frostline.studies import STUDIES
 from frostline.studies.reinitialise.probe import PROBE, _probe, measure_options
 from frostline.tasks import load_task

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import inf
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -33,7 +33,7 @@ def group_done(points: Sequence[Measured], labels: Sequence[str]) -> dict[tuple[
     return group_points([point for point in points if point.is_done], labels)
 
 
-def judged_split(task: Task) -> tuple[str, Split]:
+def judged_split(task: Task) -> tuple[Literal["test", "validation"], Split]:
     """Return the split that results are reported on: the test rows, or the validation rows if there are none."""
     if task.test is not None:
         return "test", task.test
