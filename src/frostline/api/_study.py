@@ -72,6 +72,13 @@ class StudyOptions:
         if not 0 < self.margin < inf:
             raise OptionError(f"margin {self.margin:g}: must be above 0, and finite")
 
+    def load_encoders(self, device: str) -> tuple[Encoder, ...]:
+        """Return the encoders, loaded."""
+        encoders = tuple(to_encoder(encoder, device=device) for encoder in self.encoders)
+        for identities in ([encoder.revision for encoder in encoders], [encoder.name for encoder in encoders]):
+            _refuse_twins(identities, "encoder")  # tables tell them apart by their names
+        return encoders
+
     def load_tasks(self, study: Study) -> tuple[Task, ...]:
         """Return the tasks, loaded."""
         names = tuple(self.tasks) or (study.quick_tasks if self.quick else study.tasks)
@@ -147,22 +154,17 @@ def study(
     settings = chosen.options({**(chosen.quick if asked.quick else {}), **asked.options})
     folder = check_folder(Path(output or f"frostline-study-{name}"))
     recipe, tasks = asked.base_recipe(chosen), asked.load_tasks(chosen)
-    encoders = tuple(to_encoder(encoder, device=compute.device) for encoder in asked.encoders)
-    for identities in ([encoder.revision for encoder in encoders], [encoder.name for encoder in encoders]):
-        _refuse_twins(identities, "encoder")  # tables tell them apart by their names
+    encoders = asked.load_encoders(compute.device)
     materials = Materials(
-        encoders={
-            encoder.revision: source_of(given, encoder) for given, encoder in zip(asked.encoders, encoders, strict=True)
-        },
+        encoders={one.revision: source_of(given, one) for given, one in zip(asked.encoders, encoders, strict=True)},
         tasks={task.fingerprint: task for task in tasks},
         kinds=chosen.kinds,
         folder=folder,
         cache=cache,
         device=compute.device,
     )
-    context = Context(
-        materials=materials, encoders={encoder.revision: encoder for encoder in encoders}, progress=progress
-    )
+    loaded = {encoder.revision: encoder for encoder in encoders}
+    context = Context(materials=materials, encoders=loaded, progress=progress)
     runs = (executor or partial(make_executor, compute))(materials, context)
     study_run = StudyRun(
         study=chosen,

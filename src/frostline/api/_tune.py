@@ -82,11 +82,7 @@ def tune(
             checkpoint_every=checkpoint_every,
             progress=progress,
         )
-        tried = (
-            [scale_paper_rate(rate, encoder.width) for rate in paper_rates(chosen, encoder.depth)]
-            if rates == "paper"
-            else rates
-        )
+        tried = _paper_rates(chosen, encoder) if rates == "paper" else rates
         tuned = execute(shared, chosen, how, rates=tried, settings=settings)
     if folder is not None:
         save(tuned, folder)
@@ -125,3 +121,8 @@ def _to_plan(
     if isinstance(given, Plan):
         return given
     return read_plan(given, encoder, task, scores=scores, seed=seed, measure=measure)
+
+
+def _paper_rates(plan: Plan, encoder: Encoder) -> list[float]:
+    """Return the learning rates of Xie et al. 2022 for the plan, scaled up for narrow encoders."""
+    return [scale_paper_rate(rate, encoder.width) for rate in paper_rates(plan, encoder.depth)]

@@ -73,8 +73,7 @@ def load_task(
         splits: whether to carve missing splits; False keeps the rows as they are.
 
     Example:
-        >>> task = frostline.load_task("reviews.csv", text="text", label="label")
-        >>> sorted(task.splits)
+        >>> sorted(frostline.load_task("reviews.csv", text="text", label="label").splits)
         ['test', 'train', 'validation']
     """
     if kind is not None and kind not in KINDS:
@@ -96,7 +95,7 @@ def load_task(
     else:
         own = {"text": text, "text_pair": text_pair, "label": label, "choices": choices, "kind": kind}
         task = _read_preset(preset, {**own, "validation": validation, "test": test}, data_dir, revision)
-    sizes = preset.sizes if preset else None
+    sizes = preset and preset.sizes
     return assemble(task, protocol=protocol, seed=seed, metric=metric, carves=splits, sizes=sizes)
 
 
