@@ -95,7 +95,7 @@ def load_task(
     else:
         own = {"text": text, "text_pair": text_pair, "label": label, "choices": choices, "kind": kind}
         task = _read_preset(preset, {**own, "validation": validation, "test": test}, data_dir, revision)
-    sizes = preset and preset.sizes
+    sizes = preset.sizes if preset else None
     return assemble(task, protocol=protocol, seed=seed, metric=metric, carves=splits, sizes=sizes)
 
 
