@@ -19,8 +19,11 @@ from frostline.progress import logger
 
 SOURCE = Path(frostline.__file__).parent
 CORE = sorted(path for path in SOURCE.rglob("*.py") if "cli" not in path.relative_to(SOURCE).parts)
-# pip's flags; and the page of the docs that explains the command line.
-OTHERS_FLAGS = {"files/demo_assets.py", "report/studies_page.py"}
+# pip's flags; and the commands that repeat the papers' figures and tables.
+OTHERS_FLAGS = {
+    "files/demo_assets.py",
+    *(str(path.relative_to(SOURCE)) for path in CORE if path.name.endswith("reproduces.py")),
+}
 MARKED = re.compile(r"`([a-z][a-z_]*)(?:=[^`]*)?`")
 
 

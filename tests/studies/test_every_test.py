@@ -102,7 +102,9 @@ def test_a_failed_trial_of_such_a_task_is_counted_in_both_rows(tmp_path):
 
     studied = run_quickly("freeze", tmp_path, layers=2, tasks=[with_elsewhere(tmp_path)], executor=Failing, seeds=2)
     failed = {row["task"]: row["failed"] for row in rows_of(studied) if row["frozen"] == 1}
-    assert failed == dict.fromkeys(BOTH, 1)
+    lost = {point["seed"] for point in studied.points if point["frozen"] == 1 and not point.is_done}
+    assert 0 in lost  # made-up trials of other seeds may diverge too
+    assert failed == dict.fromkeys(BOTH, len(lost))
 
 
 def test_tables_of_other_tasks_have_no_such_column(tmp_path):

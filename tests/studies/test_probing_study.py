@@ -80,7 +80,8 @@ def assert_equal_curves(ours, theirs):
 
 def test_there_is_a_trial_for_every_arm_and_seed(studied):
     assert [(point["seed"], point["arm"]) for point in studied.points] == [
-        (seed, arm) for seed in (0, 1) for arm in (PRETRAINED, HELD_OUT, TUNED)
+        *((seed, arm) for seed in (0, 1) for arm in (PRETRAINED, HELD_OUT)),
+        *((seed, TUNED) for seed in (0, 1)),
     ]
 
 

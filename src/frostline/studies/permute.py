@@ -12,9 +12,9 @@ from frostline.records.table import Cell, Table, table_of
 from frostline.stats.intervals import correlate, shares_of_ratio, summarise
 from frostline.studies import Ask, Measured, Point, study
 from frostline.studies._comparisons import add_holm, average_by_seed
-from frostline.studies._counterparts import Counterpart
 from frostline.studies._options import check_at_least
 from frostline.studies._permutation_figures import figures
+from frostline.studies._permute_reproduces import COUNTERPARTS
 from frostline.studies._quality import quality_table
 from frostline.studies._released import released_recipe
 from frostline.studies._tables import group_done, group_points, is_informative, quality_columns, quality_in_points
@@ -154,15 +154,7 @@ def _correlations(ask: Ask, points: Sequence[Measured]) -> list[Table]:
     quick={"orders": 3, "size": 150},
     quick_recipe={"epochs": 2},
     quick_seeds=2,
-    reproduces=[
-        Counterpart(
-            item="figure 4 and table 1",
-            arguments="--encoder google-bert/bert-base-uncased --protocol paper",
-            tables=("quality", "correlations"),
-            figures=("orders", "agreement"),
-            differs="The paper does not state how often the two baselines were trained.",
-        )
-    ],
+    reproduces=COUNTERPARTS,
 )
 def permute(
     ask: Ask,

@@ -16,11 +16,11 @@ from frostline.studies import Ask, Measured, Point, study
 from frostline.studies._arms import Arm, read_arm
 from frostline.studies._by_tag import tag_figures, tag_table
 from frostline.studies._comparisons import pair_by_seed, paired_gaps, pairs_table
-from frostline.studies._counterparts import Counterpart
 from frostline.studies._lodha import FISHER_ROWS, LODHA_METRICS, LODHA_TASKS
 from frostline.studies._options import check_at_least, check_choice
 from frostline.studies._quality import quality_table
 from frostline.studies._released import freeze_by_prefix
+from frostline.studies._surgical_reproduces import COUNTERPARTS
 from frostline.studies._tables import group_points, mean_of_known
 from frostline.studies._unstated import LODHA_UNSTATED
 
@@ -137,18 +137,7 @@ def _title_of_wins(rows: Sequence[Row]) -> str:
     "`protocol='paper'`.",
     quick={"most": 1},
     quick_recipe={"epochs": 3},
-    reproduces=[
-        Counterpart(
-            item="figures 1, 6 and 7, and tables 4 and 5",
-            arguments="--encoder google-bert/bert-base-cased --protocol paper --option fisher_rows=validation",
-            tables=("quality", "relative"),
-            figures=("relative", "by-k"),
-            differs="Fisher scores are of 100 validation rows, as in section 3.1; models are trained on the training "
-            "rows, where the paper's appendix says that validation sets were also trained on. Frozen layers below the "
-            "lowest tuned one run without dropout, because their output is cached; `--dropout-frozen` keeps it on. "
-            "Random, last and middle layers are additions.",
-        )
-    ],
+    reproduces=COUNTERPARTS,
 )
 def surgical(
     ask: Ask,
