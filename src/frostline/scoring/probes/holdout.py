@@ -66,7 +66,7 @@ class Part:
         return self.evidence.states[pooling][:, self.rows]
 
     def blocks(self, rows: int) -> list[Part]:
-        """Return the part as parts of at most so many rows."""
+        """Return the part cut into parts of at most this many rows."""
         return [replace(self, rows=block) for block in torch.split(self.rows, rows)]
 
     def split(self, parts: int, *, seed: int) -> tuple[Part, Part]:
