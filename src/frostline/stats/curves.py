@@ -69,7 +69,7 @@ def surrogate_p(one: Numbers, other: Numbers) -> float:
 
 @cache
 def _signs(count: int) -> Numbers:
-    """Return (surrogates, count): all signs up to a change of all, or `count` drawn at random; the first are all 1."""
+    """Return (surrogates, count): all signs up to a change of all, or `_DRAWS` random ones; the first are all 1."""
     if count <= _MOST_SIGNS:
         numbers = np.arange(2 ** (count - 1))[:, None] >> np.arange(count - 1)[None, :]
         free = 1.0 - 2.0 * (numbers & 1)
