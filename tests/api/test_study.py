@@ -435,13 +435,25 @@ def test_a_task_without_test_rows_is_judged_on_validation(finished, tmp_path):
 def test_the_paper_protocol_is_labelled_optimistic(finished, tmp_path):
     _, folder = finished
     given = {"encoders": [str(folder / "tiny")], "tasks": [str(folder / "letters.csv")]}
-    found = run_quickly("freeze", tmp_path, protocol="paper", **given)
+    found = run_quickly("freeze", tmp_path, protocol="paper", recipe={**SHORT, "select": "best"}, **given)
+    note = "letters: protocol 'paper': the epoch is chosen on the reported rows, so results are optimistic"
     for table in found.tables:
-        assert any("optimistic" in note for note in table.notes)
+        assert note in table.notes
     with pytest.raises(OptionError, match="letters: is loaded already; give the protocol 'paper' when loading it"):
         run_quickly("freeze", tmp_path, protocol="paper", **{**given, "tasks": [load_task(given["tasks"][0])]})
     for point in found.points:
         assert point.result.metrics["validation"] == point.result.metrics["test"]
+
+
+def test_the_paper_protocol_is_not_called_optimistic_where_nothing_is_chosen(finished, tmp_path):
+    """The last epoch is kept, and one learning rate is no choice."""
+    _, folder = finished
+    given = {"encoders": [str(folder / "tiny")], "tasks": [str(folder / "letters.csv")]}
+    found = run_quickly("freeze", tmp_path, protocol="paper", **given)
+    note = "no validation rows are set apart, and nothing is chosen on the reported rows"
+    for table in found.tables:
+        assert f"letters: protocol 'paper': {note}" in table.notes
+        assert not any("optimistic" in note for note in table.notes)
 
 
 def test_a_file_with_optimistic_in_its_name_does_not_change_the_protocol(finished, tmp_path):

@@ -60,6 +60,7 @@ class Protocol:
         unstated: fields that it does not state, with the study's value.
         arms: how the arms are trained; a point of the study belongs to the first entry that fits.
         options: options of the study that the paper states, with its values.
+        chosen: what is chosen on validation rows, which the papers choose on the rows that they report.
         arguments: further arguments of the command.
         sources: where the paper states it, by what is stated.
     """
@@ -71,6 +72,7 @@ class Protocol:
     arms: tuple[Arms, ...]
     unstated: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
+    chosen: tuple[str, ...] = ()
     arguments: str = ""
     sources: Mapping[str, str] = field(default_factory=dict)
 
@@ -88,6 +90,7 @@ _XIE_RECIPE = {"batch": 8, "schedule": "linear", "warmup": 0.06, "select": "best
                "head": "family"}  # fmt: skip
 _XIE_SOURCES = {"recipe": "appendix B.1", "head": "appendix B.2", "metrics": "appendix B", "trials": "section 4",
                 "select": "appendix B.1", "rows": "section 3.1"}  # fmt: skip
+_XIE_CHOSEN = ("the epoch", "the learning rate")  # appendices B.1 and B.4
 _LONG = ("glue/mnli", "glue/qqp")
 _SHORT = ("glue/cola", "glue/mrpc", "glue/qnli", "glue/sst2")
 _FULL, _LAST = (1e-6, 5e-6, 8e-6, 1e-5, 2e-5), (8e-6, 1e-5, 2e-5, 3e-5, 5e-5)
@@ -116,19 +119,19 @@ _RATES_SOURCE = {"rates": "appendices B.4 and B.5, tables 4 and 5", "arms": "sec
 
 XIE = {
     "Xie, fine-tuning": Protocol(
-        study="strategies", encoder=ROBERTA_LARGE, tasks=_XIE_TASKS, recipe=_XIE_RECIPE,
+        study="strategies", encoder=ROBERTA_LARGE, tasks=_XIE_TASKS, recipe=_XIE_RECIPE, chosen=_XIE_CHOSEN,
         arms=(_AROUND_BEST[0], *_FINE_TUNING, *_AROUND_BEST[1:]), arguments="--option methods=full",
         options={"score": "variability", "states": "mean", "reuse": True, "rates": 5, "rate_per_seed": False,
                  "examples": 0},
         sources={**_XIE_SOURCES, **_RATES_SOURCE},
     ),
     "Xie, adapters": Protocol(
-        study="strategies", encoder=ROBERTA_LARGE, tasks=_XIE_TASKS, recipe=_XIE_RECIPE,
+        study="strategies", encoder=ROBERTA_LARGE, tasks=_XIE_TASKS, recipe=_XIE_RECIPE, chosen=_XIE_CHOSEN,
         arms=(_AROUND_BEST[0], *_ADAPTERS, *_AROUND_BEST[1:]), arguments="--option methods=houlsby",
         sources={**_XIE_SOURCES, **_RATES_SOURCE, "bottleneck": "appendix B.2"},
     ),
     "Xie, DeBERTa": Protocol(
-        study="strategies", encoder=DEBERTA, recipe=_XIE_RECIPE,
+        study="strategies", encoder=DEBERTA, recipe=_XIE_RECIPE, chosen=_XIE_CHOSEN,
         tasks={name: metric for name, metric in _XIE_TASKS.items() if name != "glue/sst2"},
         arms=(
             Arms(names="down-1(, cut)?|middle-1(, cut)?", trials=5, epochs=20, like="top-{}"),
@@ -142,6 +145,7 @@ XIE = {
     ),
     "Xie, probing": Protocol(
         study="probing", encoder=ROBERTA_LARGE, tasks=_XIE_TASKS, recipe=_XIE_RECIPE,
+        chosen=(*_XIE_CHOSEN, "the epoch of the probe"),
         arms=(
             Arms(names="pretrained.*", trials=5, plans=1),
             Arms(names="tuned", rates=_FULL, trials=5, tasks=_LONG, epochs=10, plans=1),
@@ -152,7 +156,7 @@ XIE = {
         sources={**_XIE_SOURCES, "probe": "section 4.1, appendix B.3 and table 3", "tuned": "appendix C.4"},
     ),
     "Xie, robustness": Protocol(
-        study="robustness", encoder=ROBERTA_LARGE, recipe={},
+        study="robustness", encoder=ROBERTA_LARGE, recipe={}, chosen=("the epoch of the probe",),
         tasks={"glue/sst2": "accuracy", "glue/mnli": "accuracy"},
         arms=(Arms(names="imbalance|scarcity", trials=5),),
         sources={"settings": "section 4.4 and appendix C.6", "tasks": "section 4.4 and appendix C.6"},
@@ -194,7 +198,7 @@ LODHA = {
             Arms(names="bottom-1", rates=(5e-5,), trials=2, epochs=10, plans=1),
             Arms(names=r"(random|last|middle)-\d|top-k, k by validation", is_ours=True),
         ),
-        options={"most": 5, "score": "fisher"},
+        options={"most": 5, "score": "fisher"}, chosen=("the number of layers",),  # by an arm of ours
         sources={**_LODHA_SOURCES, "score": "section 3.1, equation 1"},
     ),
     "Lodha, ranking": Protocol(
@@ -217,6 +221,7 @@ _TAMKIN_UNSTATED = {"warmup": 0.0, "schedule": "linear", "select": "last"}
 _TAMKIN_SOURCES = {"recipe": "section 2 and appendix I.6", "head": "section 3", "rows": "section 2",
                    "trials": "appendix C", "epochs": "appendix E", "metrics": "appendix I.5"}  # fmt: skip
 _RATE = (2e-5,)
+_STOPS_EARLY = ("the epoch of the probe",)  # appendix E
 _PROBE = Arms(names="probe", trials=1, plans=1)  # its eight trials (appendix E) are one of the study's
 
 
@@ -230,18 +235,21 @@ TAMKIN = {
         "reinitialise",
         Arms(names=r"full|all new|\d+ kept", rates=_RATE, trials=50, epochs=5, rows=500, plans=13),
         _PROBE,
+        chosen=_STOPS_EARLY,
         arguments="--option sizes=500",
     ),
     "Tamkin, incremental, 5,000 rows": _tamkin(
         "reinitialise",
         Arms(names=r"full|all new|\d+ kept", rates=_RATE, trials=3, epochs=3, rows=5000, plans=13),
         _PROBE,
+        chosen=_STOPS_EARLY,
         arguments="--option sizes=5000",
     ),
     "Tamkin, incremental": _tamkin(
         "reinitialise",
         Arms(names=r"full|all new|\d+ kept", rates=_RATE, plans=13, varies=True),
         _PROBE,
+        chosen=_STOPS_EARLY,
         options={"sizes": "paper", "mode": "incremental", "new_layer_rate": 1.0, "keep_norms": False,
                  "as_released": False, "probe_rate": 2e-5, "probe_batch": 8, "probe_rows": 0, "probe_trials": 8},
     ),
@@ -328,6 +336,7 @@ def _lee(encoder: str, depth: int, epochs: int, **more: Any) -> Protocol:
             Arms(names=r"\d+ frozen", trials=5, epochs=epochs, plans=depth // 2 + 1, like="full"),
         ),
         options={"rates": 5, "step": 1, "rate_per_seed": False, "frozen_as_released": False},
+        chosen=("the learning rate",),  # section 3.2
         sources={"recipe": "section 3.2", "tasks": "sections 3.1 and 3.2", "metrics": "tables 2 to 5",
                  "trials": "tables 3 to 5", "arms": "section 3.2"},
         **given,

@@ -26,6 +26,7 @@ from tests.studies.protocols import (
 )
 
 from frostline.studies import STUDIES, Point
+from frostline.studies._choices import choices_of
 
 # Facts ---------------------------------------------------------------------------------------------------------------
 
@@ -33,6 +34,7 @@ from frostline.studies import STUDIES, Point
 def expected(protocol: Protocol) -> dict[str, Any]:
     """The facts of a protocol, by name."""
     facts: dict[str, Any] = {"tasks and metrics": dict(protocol.tasks), "arms that are not declared": []}
+    facts["chosen on validation rows"] = sorted(protocol.chosen)
     facts |= {f"recipe {name}": [value] for name, value in {**protocol.recipe, **protocol.unstated}.items()}
     facts |= {f"{name} is declared unstated": True for name in protocol.unstated}
     facts |= {f"option {name}": value for name, value in protocol.options.items()}
@@ -69,6 +71,7 @@ def found(protocol: Protocol, points: Sequence[Point]) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "tasks and metrics": {point.spec.task.name: point.spec.task.metrics[0] for point in points},
         "arms that are not declared": sorted(unknown),
+        "chosen on validation rows": sorted(choices_of(points)),
     }
     facts |= {f"recipe {name}": distinct(field_of(point, name) for point in theirs)
               for name in (*protocol.recipe, *protocol.unstated)}  # fmt: skip

@@ -42,11 +42,14 @@ class Point:
         spec: the trial.
         labels: encoder, task, arm, seed and further columns of the tables.
         is_candidate: whether it is one of several trials of which the best represents the arm; tables leave it out.
+        chosen: what was chosen for it on validation rows besides the epoch of a tuned model and among candidates, such
+            as 'the number of layers'.
     """
 
     spec: TrialSpec
     labels: Mapping[str, Any]
     is_candidate: bool = False
+    chosen: tuple[str, ...] = ()
 
     def __getitem__(self, label: str) -> Any:
         return self.labels[label]
@@ -116,6 +119,7 @@ class Ask:
         options: Mapping[str, Any] | None = None,
         labels: Mapping[str, Any] | None = None,
         is_candidate: bool = False,
+        chosen: Iterable[str] = (),
         **recipe: Any,
     ) -> Point:
         """Return a trial of the study.
@@ -132,6 +136,7 @@ class Ask:
             options: options of the kind of trial.
             labels: further columns of tables.
             is_candidate: whether it is one of several trials of which the best represents the arm.
+            chosen: what else is chosen for it on validation rows.
             recipe: fields that differ from the study's recipe.
         """
         count = self.rows if rows is None else rows
@@ -146,7 +151,7 @@ class Ask:
             options=options or {},
         )
         columns = {"encoder": encoder.name, "task": task.name, "arm": arm, "seed": seed, **(labels or {})}
-        return Point(spec=spec, labels=columns, is_candidate=is_candidate)
+        return Point(spec=spec, labels=columns, is_candidate=is_candidate, chosen=tuple(chosen))
 
     def rate_for(self, encoder: Encoder, rate: float) -> float:
         """Return the recipe's learning rate, or the paper's, scaled up in proportion for encoders narrower than 768.

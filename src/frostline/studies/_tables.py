@@ -12,8 +12,8 @@ from frostline.records.difference import Difference
 from frostline.records.table import Cell, group_by
 from frostline.stats.intervals import compare_means, summarise
 from frostline.studies import Ask, Measured
+from frostline.studies._choices import note_on_protocol
 from frostline.tasks import Split, Task
-from frostline.tasks.assemble import OPTIMISTIC
 from frostline.tasks.metrics import METRICS
 
 INFORMATIVE = "informative: full tuning is shown to beat the best constant answer, over test rows"
@@ -157,8 +157,8 @@ def classes_by_frequency(task: Task) -> list[float]:
 
 
 def notes_on_all(ask: Ask, points: Sequence[Measured]) -> list[str]:
-    """Return the notes of every table: optimistic tasks, tasks that show little, mixed versions, failed trials."""
-    notes = [f"{task.name}: {OPTIMISTIC}" for task in ask.tasks if task.protocol == "paper"]
+    """Return the notes of every table: what is optimistic, tasks that show little, mixed versions, failed trials."""
+    notes = [note_on_protocol(task.name, points) for task in ask.tasks if task.protocol == "paper"]
     for task in ask.tasks:
         split, rows = judged_split(task)
         if len(rows) < _FEW:

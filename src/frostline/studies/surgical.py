@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from frostline.charts import Figure, Results, Row, group_rows, name_case, pick_columns
 from frostline.charts.draw import bars, side_by_side
@@ -26,6 +27,7 @@ from frostline.studies._unstated import LODHA_UNSTATED
 
 _BEST = "top-k, k by validation"
 _DRAWN = {_BEST: RED, "top-1": GREEN, "bottom-1": ORANGE}  # arms in figures by task and by tag
+_SCORED = ("top", "bottom")  # kinds of arms whose layers a score chooses
 _SIMPLE = ("last", "middle", "random")  # ways to choose layers without a score
 _RANGE = 5  # points; the paper's differences are within it on most tasks
 _KINDS = {"top": ("most Fisher information", RED), "bottom": ("least Fisher information", ORANGE),
@@ -188,10 +190,13 @@ def surgical(
                 arms = {arm: freeze_by_prefix(plan) for arm, plan in arms.items()}
             points = {
                 arm: ask.point(encoder, task, plan, arm=str(arm), seed=seed, learning_rate=ask.rate_for(encoder, rate),
+                               chosen=["the layers"] if arm.kind in _SCORED and fisher_rows == "validation" else [],
                                labels={"layers": "+".join(map(str, plan.layers)), "kind": arm.kind, "k": arm.layers})
                 for arm, plan in arms.items()
             }  # fmt: skip
             yield from points.values()
             best = ask.best([points[Arm(kind="top", layers=k)] for k in counts])
             if best is not None:
-                yield Point(spec=best.spec, labels={**best.labels, "arm": _BEST, "kind": _BEST})
+                number = ["the number of layers"] if len(counts) > 1 else []
+                yield replace(best, labels={**best.labels, "arm": _BEST, "kind": _BEST},
+                              chosen=(*best.chosen, *number))  # fmt: skip

@@ -2,7 +2,7 @@
 
 Given splits are never altered. A missing test split is a fifth of the rows, a missing validation split a tenth of the
 remaining ones; both are carved from train. With the protocol 'paper', one split is used both for selection and for the
-reported result, as in the papers, and the task's notes call its results optimistic.
+reported result, as in the papers, and the task's notes call selected results optimistic.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from frostline.tasks.raw_table import counted, show
 from frostline.tasks.splits import count_duplicates, count_twins, divide
 from frostline.tasks.task import Protocol, Split, Task
 
-OPTIMISTIC = "protocol 'paper': the test split is also used for selection, so results are optimistic"
+OPTIMISTIC = "protocol 'paper': the test split is the validation split too; what is selected on it is optimistic"
 TEST_SHARE = 0.2
 VALIDATION_SHARE = 0.1
 

@@ -20,6 +20,7 @@ from frostline.scoring.selection import Rows, choose_scores
 from frostline.scoring.to_records import EXPECTED, left_out_in_words
 from frostline.states.pooled import Pooling
 from frostline.studies import Ask, Point, study
+from frostline.studies._choices import PROBE_EPOCH
 from frostline.studies._options import check_at_least, check_choice, check_pooling
 from frostline.studies._results import judged_result
 from frostline.studies._unstated import XIE_UNSTATED
@@ -66,7 +67,7 @@ def _score(context: Context, spec: TrialSpec) -> TrialResult:
         base, encoder = judged_result(tuned, {}), as_tuned(tuned.tunable)
     parts, left_out = _measure(encoder, _with_fewer_rows(context, spec), spec, context.progress)
     scores = {name: score for part in parts for name, score in part.scores.items()}
-    names = [name for name in _names(spec) if name in scores]
+    names = [name for name in _names(spec.options) if name in scores]
     seconds = Counter(base.seconds)
     for part in parts:
         seconds.update(part.seconds)
@@ -79,8 +80,8 @@ def _score(context: Context, spec: TrialSpec) -> TrialResult:
     return replace(base, values=values, seconds=dict(seconds))
 
 
-def _names(spec: TrialSpec) -> list[str]:
-    requested = str(spec.options["scores"])
+def _names(options: Mapping[str, Any]) -> list[str]:
+    requested = str(options["scores"])
     return LAYER_SCORES.names() if requested == "all" else [name.strip() for name in requested.split(",")]
 
 
@@ -103,8 +104,8 @@ def _measure(
     """
     option = {**_BEFORE, **spec.options}
     suited, reasons = choose_scores("all", task, stream=False)
-    names = [score.name for score in suited if score.name in _names(spec)]
-    left_out = {name: reason for name, reason in reasons.items() if name in _names(spec)}
+    names = [score.name for score in suited if score.name in _names(spec.options)]
+    left_out = {name: reason for name, reason in reasons.items() if name in _names(spec.options)}
     rows = cast(Rows, option["rows"])
     ask = partial(
         MeasureOptions,
@@ -257,11 +258,14 @@ def _points(
     full, head = Plan.full(encoder.depth), Plan(layers=(), head=encoder.depth)
     tried = list(dict.fromkeys(ask.rate_for(encoder, rate) for rate in paper_rates(full, encoder.depth)[-rates:]))
     epochs, seeds = ask.epochs(10 if task.preset in SHORTER_TASKS else ask.recipe.epochs), range(ask.seeds)
+    chosen = [PROBE_EPOCH] if "probe.head" in _names(options) else []
     for seed in seeds:
         for arm, rows in ((PRETRAINED, "train"), (HELD_OUT, held_out)):
             recipe: dict[str, Any] = {"learning_rate": tried[-1], "epochs": 1}  # nothing is trained
             own = {**options, "rows": rows, "tuned": False}
-            yield ask.point(encoder, task, head, arm=arm, seed=seed, kind="probing", options=own, **recipe)
+            has_probes = rows == "train" or options.get("judged", "inner") == "inner"
+            yield ask.point(encoder, task, head, arm=arm, seed=seed, kind="probing", options=own,
+                            chosen=chosen if has_probes else [], **recipe)  # fmt: skip
     make = partial(ask.point, encoder, task, full, arm=TUNED, epochs=epochs)
     candidates = {rate: [make(seed=seed, learning_rate=rate, is_candidate=True) for seed in seeds] for rate in tried}
     rate: float | None = tried[-1]
@@ -270,4 +274,4 @@ def _points(
         rate = ask.best_over_seeds(candidates)
     for seed in seeds if rate is not None else ():  # else the rate is still unknown
         own = {**options, "rows": held_out, "tuned": True}
-        yield make(seed=seed, kind="probing", options=own, learning_rate=rate)
+        yield make(seed=seed, kind="probing", options=own, learning_rate=rate, chosen=chosen)

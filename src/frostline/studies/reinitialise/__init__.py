@@ -66,7 +66,8 @@ def _arms(mode: str, depth: int, width: int, step: int) -> Iterator[tuple[str, l
     recipe={"batch": 8, "epochs": 3, "head": "mean", "warmup": 0.0, "select": "last"},
     unstated=TAMKIN_UNSTATED,
     selection="Both protocols keep the last epoch, as the paper trains for a fixed number; only the probe next to the "
-    "curves stops early.",
+    "curves stops early, by its loss on validation rows under `protocol='held-out'`, and on the development set under "
+    "`protocol='paper'`.",
     before={"probe_rate": 1e-3, "probe_batch": 32, "probe_rows": 5000},
     varies=("epochs", "seeds"),
     quick={"sizes": "200", "step": 0, "probe_rate": 5e-4, "probe_batch": 32},

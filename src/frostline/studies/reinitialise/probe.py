@@ -12,6 +12,7 @@ from frostline.files import provenance
 from frostline.records import Plan, TrialResult, TrialSpec
 from frostline.scoring.measurement import MeasureOptions, measure_layers
 from frostline.studies import Ask, Point
+from frostline.studies._choices import PROBE_EPOCH
 from frostline.studies._tables import judged_split
 from frostline.tasks import Task
 from frostline.trials.context import Context, TrialKind
@@ -54,7 +55,8 @@ def probe_point(
     rows = min(asked.rows, ask.rows or asked.rows) if asked.rows else None
     labels = dict.fromkeys(("size", "rows", "first", "last", "kept"))
     return ask.point(encoder, task, Plan(layers=(), head=encoder.depth), arm="probe", seed=0, rows=rows,
-                     kind=PROBE.name, options=options, labels=labels, **{**recipe, "epochs": 1})  # fmt: skip
+                     kind=PROBE.name, options=options, labels=labels, chosen=[PROBE_EPOCH],
+                     **{**recipe, "epochs": 1})  # fmt: skip
 
 
 def _probe(context: Context, spec: TrialSpec) -> TrialResult:

@@ -20,6 +20,7 @@ from frostline.scoring.scores import LAYER_SCORES
 from frostline.scoring.to_records import as_numbers
 from frostline.states.pooled import Pooling, pooled_states
 from frostline.studies import Ask, Point, study
+from frostline.studies._choices import PROBE_EPOCH
 from frostline.studies._options import check_at_least, check_choice, check_pooling, read_numbers
 from frostline.studies._xie import PROBE_RECIPE, choose_on, judged_rows, probe_rate
 from frostline.studies.robustness.figures import IMBALANCE, SCARCITY, figures
@@ -178,7 +179,8 @@ def _evidence(rows: Split, states: Tensor, pooling: Pooling, spec: TrialSpec) ->
     figures=figures,
     tasks=("glue/sst2", "glue/mnli"),
     seeds=5,
-    selection="No encoder is trained, so no epoch of one is chosen under either protocol.",
+    selection="No encoder is trained; the best epoch of the probe is chosen on validation rows, a part of the training "
+    "rows, under `protocol='held-out'`, and on the development set, as in the paper, under `protocol='paper'`.",
     before={"probe": "linear"},
     quick={"sizes": "300,100,50"},
     quick_seeds=2,
@@ -236,4 +238,5 @@ def robustness(
                     kind="robustness",
                     epochs=1,
                     options={"settings": settings, "states": poolings, **newer},
+                    chosen=[PROBE_EPOCH] if probe == "head" else [],
                 )
