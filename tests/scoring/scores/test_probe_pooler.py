@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 import torch
@@ -12,6 +12,8 @@ from tests.tiny import padded_inputs, random_tokens, tiny_encoder
 from transformers import AlbertForSequenceClassification, BertForSequenceClassification
 
 from frostline.errors import MeasureError, OptionError
+from frostline.scoring.scores import LAYER_SCORES
+from frostline.scoring.scores._tamkin_probe import TamkinRecipe
 from frostline.scoring.scores.probe_paper import probe_linear_paper
 from frostline.scoring.scores.probe_pooler import probe_pooler, read_through_pooler
 from frostline.states.pooled import pooled_states
@@ -83,3 +85,8 @@ def test_intervals_over_trials_are_those_of_students_t():
 def test_an_unknown_kind_of_interval_is_refused():
     with pytest.raises(OptionError, match="intervals 'seeds': must be 'rows' or 'trials'"):
         probe_linear_paper(make_evidence(), intervals="seeds")
+
+
+def test_both_probes_of_the_paper_have_the_options_of_one_recipe():
+    recipe = {field.name: field.default for field in fields(TamkinRecipe)}
+    assert LAYER_SCORES["probe.linear.paper"].defaults == LAYER_SCORES["probe.pooler"].defaults == recipe

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal
 
 import torch
 from torch import Tensor
@@ -14,7 +13,7 @@ from frostline.errors import MeasureError
 from frostline.scoring.probes.holdout import finite_states
 from frostline.scoring.score_inputs import Evidence
 from frostline.scoring.scores import layer_score
-from frostline.scoring.scores.probe_paper import probe_linear_paper
+from frostline.scoring.scores._tamkin_probe import TamkinRecipe, estimate_probe, options_of_recipe
 from frostline.scoring.uncertainty import Estimate
 
 _ROWS_AT_ONCE = 4096
@@ -29,17 +28,8 @@ _ROWS_AT_ONCE = 4096
     name="probe.pooler",
     pooling="first",
 )
-def probe_pooler(
-    evidence: Evidence,
-    *,
-    uncertainty: bool = True,
-    trials: int = 8,
-    epochs: int = 40,
-    patience: int = 3,
-    learning_rate: float = 1e-3,
-    batch: int = 32,
-    intervals: Literal["rows", "trials"] = "rows",
-) -> Estimate:
+@options_of_recipe
+def probe_pooler(evidence: Evidence, recipe: TamkinRecipe, uncertainty: bool) -> Estimate:
     """Held-out task metric of a linear probe on the frozen pretrained pooler of the layer's first token.
 
     The text of Tamkin et al. 2020 averages the states of a layer; their script cut BERT at the layer and trained the
@@ -49,26 +39,12 @@ def probe_pooler(
 
     Args:
         evidence: states of pooling 'first', labels, groups and the encoder.
+        recipe: how the probe is trained and judged; its fields are the options of the score.
         uncertainty: compute an interval.
-        trials: number of trials.
-        epochs: largest number of epochs.
-        patience: epochs without improvement before a layer stops.
-        learning_rate: rate of Adam.
-        batch: rows per step.
-        intervals: 'rows' to resample rows and trials, or 'trials' for Student's t over trials.
     """
     if evidence.encoder is None or not evidence.encoder.has_pretrained_pooler:
         raise MeasureError("probe.pooler needs an encoder with a pretrained pooler, such as BERT or ALBERT")
-    return probe_linear_paper(
-        read_through_pooler(evidence, evidence.encoder),
-        uncertainty=uncertainty,
-        trials=trials,
-        epochs=epochs,
-        patience=patience,
-        learning_rate=learning_rate,
-        batch=batch,
-        intervals=intervals,
-    )
+    return estimate_probe(read_through_pooler(evidence, evidence.encoder), recipe, uncertainty)
 
 
 def read_through_pooler(evidence: Evidence, encoder: Encoder) -> Evidence:
