@@ -64,7 +64,25 @@ def reproduction() -> str:
         if entry.paper == paper
     )
     overview = "\n".join(["| paper | figures and tables | trials | GPU-hours |", "|---|---|---:|---:|", *rows])
-    return "\n\n".join([overview, *(_section(paper) for paper in papers)])
+    return "\n\n".join([overview, known_sizes(), *(_section(paper) for paper in papers)])
+
+
+def known_sizes() -> str:
+    """Return how the sizes of the tasks are known."""
+    names = {known: _listed(name for name, size in SIZES.items() if size.known == known)
+             for known in ("counted", "published", "memory")}  # fmt: skip
+    estimated = _listed(name for name, size in SIZES.items() if not size.is_measured)
+    return _wrapped(
+        f"The rows of {names['counted']} were counted in the official files. Not verified in files: the training rows "
+        f"of {names['published']}, whose totals are as published with the data and whose classes are from memory, and "
+        f"those of {names['memory']}, which are from memory. The lengths of {estimated} are estimates. Rows decide the "
+        "number of trials only where a study needs a certain number of them; GPU-hours depend on all of it."
+    )
+
+
+def _listed(names: Iterable[str]) -> str:
+    *others, last = (f"`{name}`" for name in names)
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 @cache

@@ -8,8 +8,9 @@ from itertools import chain
 import pytest
 from docs.full_size import official_encoder, points_of, read_command, trials_of
 from docs.official_sizes import SIZES
-from docs.reproduce import command_of, commands, flops_of
+from docs.reproduce import command_of, commands, flops_of, known_sizes
 from tests.studies.test_golden_tables import GOLDEN
+from tests.tasks.test_official_files import OFFICIAL
 
 from frostline.records import Plan
 from frostline.studies import STUDIES
@@ -22,6 +23,12 @@ RESULTS = {
     "Phang et al. 2021": {"figure": range(1, 8), "table": ()},
     "Lee et al. 2019": {"figure": (1,), "table": range(1, 6)},
 }
+# Rows of the development sets: Lodha et al. 2023, tables 2 and 3.
+LODHA_ROWS = {
+    "glue/qnli": 5463, "glue/sst2": 872, "glue/cola": 1043, "glue/mrpc": 408, "glue/rte": 277, "glue/wnli": 71,
+    "glue/stsb": 1500, "glue/qqp": 40430, "glue/mnli": 9815, "super_glue/cb": 56, "super_glue/copa": 100,
+    "super_glue/multirc": 4848, "super_glue/wic": 638, "super_glue/wsc": 104, "super_glue/boolq": 3270,
+}  # fmt: skip
 PARTS = [(study, part) for study in map(STUDIES.__getitem__, STUDIES.names()) for part in study.reproduces]
 
 
@@ -95,3 +102,21 @@ def test_frozen_layers_are_computed_once_for_each_depth():
     one, all_seeds = flops_of(specs[:1], {}), flops_of(specs, {})
     assert len(specs) == 5
     assert all_seeds < 4 * one
+
+
+def test_sizes_that_are_called_counted_are_those_of_the_official_files():
+    counted = {name: (sum(size.train), size.dev) for name, size in SIZES.items() if size.known == "counted"}
+    assert counted == {name: (train, dev) for name, (train, dev, *_) in OFFICIAL.items()}
+    for name, (_, _, classes, _) in OFFICIAL.items():
+        assert not classes or SIZES[name].train == classes
+
+
+@pytest.mark.parametrize(("name", "rows"), LODHA_ROWS.items())
+def test_development_sets_have_the_sizes_that_lodha_et_al_list(name, rows):
+    assert SIZES[name].dev == rows
+
+
+def test_the_page_names_every_size_that_was_not_verified():
+    note = known_sizes()
+    assert all(f"`{name}`" in note for name in SIZES)
+    assert "and those of `glue/rte` and `super_glue/wic`, which are from memory" in " ".join(note.split())
