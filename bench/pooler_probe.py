@@ -1,10 +1,13 @@
-"""Does the frozen pooler explain probes near chance in early layers? `python bench/pooler_probe.py GLUE ALBERT DATA`
+"""Does the frozen pooler explain probes near chance in early layers?
+
+    python bench/pooler_probe.py GLUE ALBERT DATA [TASK]
 
 GLUE is a folder with the official files (SST-2, CoLA), ALBERT a folder with an ALBERT whose pooler was trained with
 sentence-order prediction, DATA a file of labelled texts for it. Linear probes of every layer, trained as in Tamkin et
 al. 2020, read the mean of all tokens (the text), the first token, and the first token through the frozen pretrained
 pooler (the released script). The exact probe on standardised states shows what could be read. Appends a JSON line for
-each probe to bench/results/pooler_probe.jsonl; those that are there already are not run again. One thread.
+each probe to bench/results/pooler_probe.jsonl; those that are there already are not run again. TASK, such as glue/sst2,
+runs the probes of one task alone. One thread.
 """
 
 from __future__ import annotations
@@ -90,9 +93,12 @@ def main() -> None:
     known = [json.loads(line) for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
     done = {tuple(row[key] for key in ("encoder", "task", "reads", "recipe")) for row in known}
     views: dict[tuple[str, str], Evidence] = {}
+    only = sys.argv[4] if len(sys.argv) > 4 else ""
     for recipe in RECIPES:
-        for name, encoder, task in cases(*sys.argv[1:]):
+        for name, encoder, task in cases(*sys.argv[1:4]):
             assert encoder.has_pretrained_pooler, name
+            if only not in ("", task.name):
+                continue
             for reads in READS:
                 key = (name, task.name, reads, recipe)
                 if key in done:

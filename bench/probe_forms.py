@@ -144,7 +144,24 @@ def report(done: dict) -> dict[str, float]:
         ends = [scores["variability"].argmin(), scores["cca"].argmax(), head.argmax(), linear.argmax()]
         print(f"| {case[0]} ({len(head)} layers) | {TRAINED[case[0]]} | {case[1]} | {' | '.join(told)} | "
               f"{' | '.join(str(1 + int(end)) for end in ends)} |")  # fmt: skip
-    return {"cases": len(cases), "mean_spearman_of_forms": round(statistics.mean(ranks), 3) if ranks else 0.0}
+    losses = report_choices(done, cases)
+    return {"cases": len(cases), **losses, "mean_spearman_of_forms": round(statistics.mean(ranks), 3) if ranks else 0.0}
+
+
+def report_choices(done: dict, cases: list[tuple[str, str]]) -> dict[str, float]:
+    """Print what the paper's probe has at the layer that a score or a fixed rule chooses; return mean losses."""
+    titles = ["encoder", "task", "head at its best layer", "least variability", "best CCA", "layer 7", "layer 12"]
+    print(f"\n| {' | '.join(titles)} |\n|{'---|' * len(titles)}")
+    losses: dict[str, list[float]] = {}
+    for case in cases:
+        head = 100 * curve(done, *case, "probe.head, paper")
+        variability, cca = (curve(done, *case, score) for score in ("variability", "cca"))
+        chosen = {"variability": variability.argmin(), "cca": cca.argmax(), "middle": len(head) // 2, "last": -1}
+        for name, layer in chosen.items():
+            losses.setdefault(f"loss_{name}", []).append(float(head.max() - head[layer]))
+        at = " | ".join(f"{head[layer]:.1f}" for layer in chosen.values())
+        print(f"| {case[0]} | {case[1]} | {head.max():.1f} | {at} |")
+    return {name: round(statistics.mean(values), 2) for name, values in losses.items()}
 
 
 def main() -> None:
