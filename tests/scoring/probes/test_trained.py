@@ -17,9 +17,9 @@ from frostline.scoring.probes import trained as trained_module
 from frostline.scoring.probes.holdout import Part, ProbeRows, probe_rows
 from frostline.scoring.probes.trained import HeadProbes, LinearProbes, losses, make_targets, train_probes
 from frostline.scoring.score_inputs import Evidence
+from frostline.scoring.scores import _tamkin_probe as paper_module
 from frostline.scoring.scores import probe_head as head_module
 from frostline.scoring.scores import probe_linear as linear_module
-from frostline.scoring.scores import _tamkin_probe as paper_module
 from frostline.scoring.scores.probe_head import _head, probe_head
 from frostline.scoring.scores.probe_linear import probe_linear
 from frostline.scoring.scores.probe_paper import probe_linear_paper
