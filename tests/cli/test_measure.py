@@ -56,6 +56,34 @@ def test_an_undefined_layer_is_null(model, weather, capsys):
     assert found["scores"]["variability"]["best"] >= 1
 
 
+def test_options_of_scores_are_set_by_score_and_name(model, weather, capsys):
+    """The recipe of Xie et al. 2022 for the head as a probe, from the command line alone."""
+    given = ["--model", model, "--scores", "variability,probe.head", "--no-intervals"]
+    recipe = ["epochs=2", "batch=8", "schedule=linear", "warmup=0.06", "dropout=0.1", "learning_rate=3e-3"]
+    words = [word for piece in recipe for word in ("--option", f"probe.head.{piece}")]
+    found = measured(capsys, weather, *given, *words)
+    assert f"probe.head with {', '.join(piece.replace('=', ' ') for piece in recipe)}" in found["notes"]
+    assert (
+        found["scores"]["probe.head"]["values"] != measured(capsys, weather, *given)["scores"]["probe.head"]["values"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("clusters=5", "--option: clusters=5 names no score; write SCORE.clusters=5"),
+        ("cca.samples=2", "options of 'cca': it is not one of the measured scores"),
+        ("probe.linear.penalt=2", "score probe.linear: unknown option 'penalt' (did you mean penalty?)"),
+        ("probe.linear.penalty", "--option: 'probe.linear.penalty' is not of the form name=value"),
+    ],
+)
+def test_a_wrong_option_of_a_score_is_one_line(model, weather, capsys, option, message):
+    assert invoke(["measure", weather, "--model", model, "--option", option]) == 2
+    err = capsys.readouterr().err
+    assert message in err
+    assert err.count("\n") == 1
+
+
 def test_data_may_be_positional_or_a_flag(model, weather, capsys):
     one = measured(capsys, weather, "--model", model)
     two = measured(capsys, "--data", weather, "--model", model)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -9,6 +10,8 @@ from typing import Annotated, Any, Literal
 import typer
 
 from frostline.cli._shared import groups, options, screen
+from frostline.errors import OptionError
+from frostline.options import parse_options
 from frostline.records import LayerScore, LayerScores
 from frostline.records.layer_ranges import name_layers
 
@@ -50,6 +53,14 @@ class MeasureFlags:
         str | None,
         typer.Option(help="Chance levels to compare with: shuffled (labels), random (weights), or shuffled,random."),
     ] = None
+    option: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--option",
+            metavar="SCORE.NAME=VALUE",
+            help="Option of a score, as in information.clusters=50; repeatable.",
+        ),
+    ] = None
     max_length: options.MaxLength = None
     seed: options.Seed = 0
 
@@ -72,7 +83,19 @@ class MeasureFlags:
             "stream": self.stream,
             "nulls": _split(self.nulls or ""),
             "seed": self.seed,
+            "options": _score_options(self.option or []),
         }
+
+
+def _score_options(pieces: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Return options by score; a score's name can have dots, an option's cannot."""
+    by_score: dict[str, dict[str, str]] = {}
+    for name, value in parse_options(pieces, where="--option").items():
+        score, dot, option = name.rpartition(".")
+        if not dot:
+            raise OptionError(f"--option: {name}={value} names no score; write SCORE.{name}={value}")
+        by_score.setdefault(score, {})[option] = value
+    return by_score
 
 
 def _split(words: str) -> list[str]:
@@ -135,6 +158,7 @@ def _list_scores(*, as_json: bool) -> None:
             "needs": score.needs,
             "paper": score.paper,
             "summary": score.summary,
+            "options": dict(score.defaults),
         }
         for name, score in LAYER_SCORES.items()
     ]
