@@ -163,8 +163,9 @@ def _score_options(option: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     seeds=5,
     recipe={"batch": 8, "epochs": 20, "warmup": 0.06, "dropout": 0.1, "select": "best"},
     unstated=XIE_UNSTATED,
-    selection="The best epoch is kept, of a tuned encoder and of a trained probe: on other rows than those that are "
-    "judged under `protocol='held-out'`, and on the judged rows, as in Xie et al. 2022, under `protocol='paper'`.",
+    selection="The best epoch is kept, of a tuned encoder and of the head as a probe, and the learning rate is chosen, "
+    "on other rows than those that are judged under `protocol='held-out'`, and on the judged rows, as in Xie et al. "
+    "2022, under `protocol='paper'`.",
     # Options that older studies did not record; what they did is known.
     before={**{name: value for name, value in _BEFORE.items() if name not in _RECORDED_BEFORE}, "rates": 1},
     varies=("epochs",),
