@@ -68,9 +68,7 @@ def probe_head(
     def judge(outputs: Tensor) -> Tensor:
         return make_predictions(rows.check, targets.decode(outputs), targets.classes).values()
 
-    heads = HeadProbes([_head(evidence.encoder, evidence, targets.outputs, layer) for layer in range(layers)])
-    if dropout >= 0:
-        set_dropout(heads, dropout, family=evidence.encoder.family)
+    heads = _heads(evidence.encoder, evidence, targets.outputs, layers=layers, dropout=dropout)
     outputs = train_probes(
         heads,
         evidence.pooling,
@@ -82,6 +80,14 @@ def probe_head(
     )
     held_out = make_predictions(rows.held, targets.decode(outputs), targets.classes)
     return estimate_metric([held_out], seed=evidence.seed, uncertainty=uncertainty)
+
+
+def _heads(encoder: Encoder, evidence: Evidence, outputs: int, *, layers: int, dropout: float) -> HeadProbes:
+    """Return a head for each of layers 0..L, with this dropout unless it is below 0."""
+    heads = HeadProbes([_head(encoder, evidence, outputs, layer) for layer in range(layers)])
+    if dropout >= 0:
+        set_dropout(heads, dropout, family=encoder.family)
+    return heads
 
 
 def _head(encoder: Encoder, evidence: Evidence, outputs: int, layer: int) -> FamilyHead:
