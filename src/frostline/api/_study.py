@@ -206,11 +206,14 @@ def _make_materials(
 
 def _run_in_folder(run: StudyRun, executor: Executor, *, retry_failed: bool) -> Studied:
     """Run the study in its folder, unless another process does or the folder holds a different study."""
-    study = run.study
-    before = {**study.defaults, **study.before}
     with lock_folder(run.folder):
-        specification = run.specification()
-        write_specification(run.folder, specification, defaults=before, varies=study.varies, only_looks=run.dry_run)
+        write_specification(
+            run.folder,
+            run.specification(),
+            defaults={**run.study.defaults, **run.study.before},
+            varies=run.study.varies,
+            only_looks=run.dry_run,
+        )
         return run.run(executor, retry_failed=retry_failed)
 
 

@@ -162,8 +162,9 @@ def _read_table(source: Any, role: str) -> RawTable:
 def _read_in_memory(name: str, source: Any) -> RawTable:
     table = read_in_memory(name, source)
     if table is None:
-        kind = type(source).__name__
-        raise OptionError(f"{name}: cannot read a task from a {kind}; give a file, a DataFrame or a Dataset")
+        raise OptionError(
+            f"{name}: cannot read a task from a {type(source).__name__}; give a file, a DataFrame or a Dataset"
+        )
     return table
 
 

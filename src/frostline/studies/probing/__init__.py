@@ -243,11 +243,10 @@ def _check(
     check_choice("probing", "judged", given["judged"], _JUDGED)
     check_choice("probing", "probe_schedule", given["probe_schedule"], ("linear", "constant"))
     check_pooling("probing", given["states"])
-    least = {"probe_warmup": 0, "probe_epochs": 1, "probe_batch": 1, "cca_samples": 1, "clusters": 2}
-    for name, number in least.items():
-        check_at_least(number, "probing", **{name: given[name]})
-    check_at_least(0, "probing", probe_rate=probe_rate)  # 0 for the paper's
-    check_at_least(1, "probing", rates=rates)
+    check_at_least(0, "probing", probe_rate=probe_rate, probe_warmup=given["probe_warmup"])  # rate 0 for the paper's
+    positive = {name: given[name] for name in ("probe_epochs", "probe_batch", "cca_samples")}
+    check_at_least(1, "probing", **positive, rates=rates)
+    check_at_least(2, "probing", clusters=given["clusters"])
     if examples:
         check_at_least(2, "probing", examples=examples)
 
