@@ -137,7 +137,7 @@ def compare(size: str, task: Task, threads: int) -> list[tuple[float, float]]:
     """For each plan by which factor seconds are off, and by which share memory is."""
     encoder = make_encoder(size)
     tune(encoder, task, Plan(layers=(), head=1))  # what is imported late is imported now
-    found = []
+    errors = []
     load = make_workload(SharedInputs(encoder, task))
     costs = Costs(encoder.config, load, RECIPE)
     costs.speed = calibrate(encoder, costs)
@@ -151,8 +151,8 @@ def compare(size: str, task: Task, threads: int) -> list[tuple[float, float]]:
             f"{cost.memory / 1e6:10.0f} MB {memory / 1e6:8.0f} MB {cost.memory / memory:7.2f} x",
             flush=True,
         )
-        found.append((max(cost.seconds / seconds, seconds / cost.seconds), abs(cost.memory / memory - 1)))
-    return found
+        errors.append((max(cost.seconds / seconds, seconds / cost.seconds), abs(cost.memory / memory - 1)))
+    return errors
 
 
 def main() -> None:

@@ -76,10 +76,10 @@ def loop(encoder: Encoder, head: FamilyHead, tokens: Tokens, *, one_backward: bo
 
 
 def _check_same(ours: Diagonals, theirs: Diagonals) -> None:
-    for mine, other in zip(ours, theirs, strict=True):
+    for layer, other in zip(ours, theirs, strict=True):
         for name, value in other.items():
             if not name.endswith("key.bias"):  # zero but for rounding
-                error = float((mine[name][0] - value).norm() / value.norm())
+                error = float((layer[name][0] - value).norm() / value.norm())
                 assert error < 1e-4, f"{name}: {error}"
 
 

@@ -69,11 +69,11 @@ def compare(encoder: Encoder, train_split: Split, held_split: Split) -> float:
         return train_heads(stacked(encoder, stack), rows, held, RECIPE, **HOW)
 
     def one_by_one() -> list[Trained]:
-        found = []
+        trained = []
         for layer, data in enumerate(each, start=1):
             tunable = make_tunable(encoder, Plan(layers=(), head=layer), outputs=2)
-            found.append(train(tunable, *data, RECIPE, **HOW))
-        return found
+            trained.append(train(tunable, *data, RECIPE, **HOW))
+        return trained
 
     losses = [[[record["loss"] for record in one.history] for one in way()] for way in (together, one_by_one)]
     np.testing.assert_allclose(*losses, rtol=1e-4)
@@ -91,11 +91,11 @@ def main() -> None:
     splits = sample(task.train, count, seed=0), sample(task.test, count // 4, seed=0)
     print(f"{'':58s} {'together':>9s}   {'in turn':>9s}   {'ratio':>7s}")
     small = load_encoder()
-    found = {
+    ratios = {
         "heads_together_6_layers": compare(small, *splits),
         "heads_together_12_layers": compare(wide_encoder(small), *splits),
     }
-    print(json.dumps({name: round(value, 3) for name, value in found.items()}))
+    print(json.dumps({name: round(value, 3) for name, value in ratios.items()}))
 
 
 if __name__ == "__main__":

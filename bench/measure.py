@@ -181,7 +181,7 @@ def main() -> None:
     logme, h = bench_ranker(large, texts, labels)
     from fisher import bench_fisher
 
-    found = {
+    ratios = {
         "pass_vs_hf": passes[0],
         "pass_vs_hf_embedded": passes[1],
         "scores_overhead": overheads[0],
@@ -193,7 +193,7 @@ def main() -> None:
         "logme_vs_ranker": logme,
         "hscore_vs_ranker": h,
     }
-    print(json.dumps({name: round(value, 3) for name, value in found.items()}))
+    print(json.dumps({name: round(value, 3) for name, value in ratios.items()}))
 
 
 if __name__ == "__main__":

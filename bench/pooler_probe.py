@@ -66,13 +66,13 @@ def measure(evidence: Evidence, reads: str, recipe: str) -> dict[str, Any]:
     """Each layer's probe with its 95% interval, over trials or, where it is exact, over held-out rows."""
     started, asked = time.perf_counter(), read(evidence, reads)
     if recipe == "exact":
-        found, trials = probe_linear(asked), 1
+        probe, trials = probe_linear(asked), 1
     else:
-        found = probe_linear_paper(asked, trials=TRIALS, intervals="trials", **RECIPES[recipe])
+        probe = probe_linear_paper(asked, trials=TRIALS, intervals="trials", **RECIPES[recipe])
         trials = TRIALS
-    low, high = found.interval()
+    low, high = probe.interval()
     numbers = {name: [round(float(value), 4) for value in ends]
-               for name, ends in (("values", found.values), ("low", low), ("high", high))}  # fmt: skip
+               for name, ends in (("values", probe.values), ("low", low), ("high", high))}  # fmt: skip
     # The mean standard deviation of a feature over texts: where it is small, steps of a fixed rate learn little.
     spread = [round(float(layer.std(0).mean()), 5) for layer in asked.states["all"]]
     most = Counter(evidence.labels.tolist()).most_common(1)[0][1] / len(evidence)

@@ -139,10 +139,10 @@ def report(done: dict) -> dict[str, float]:
     for case in cases:
         head, linear = (curve(done, *case, f"{probe}, paper") for probe in PROBES[::-1])
         scores = {score: curve(done, *case, score) for score in SCORES}
-        told = [f"{value:+.2f} | {p:.2g}" for value, p in
+        correlations = [f"{value:+.2f} | {p:.2g}" for value, p in
                 (correlate_curves(values.tolist(), head.tolist()) for values in scores.values())]  # fmt: skip
         ends = [scores["variability"].argmin(), scores["cca"].argmax(), head.argmax(), linear.argmax()]
-        print(f"| {case[0]} ({len(head)} layers) | {TRAINED[case[0]]} | {case[1]} | {' | '.join(told)} | "
+        print(f"| {case[0]} ({len(head)} layers) | {TRAINED[case[0]]} | {case[1]} | {' | '.join(correlations)} | "
               f"{' | '.join(str(1 + int(end)) for end in ends)} |")  # fmt: skip
     losses = report_choices(done, cases)
     return {"cases": len(cases), **losses, "mean_spearman_of_forms": round(statistics.mean(ranks), 3) if ranks else 0.0}

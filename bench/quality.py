@@ -127,10 +127,10 @@ def main() -> None:
                 encoder, started = load_encoder(), time.perf_counter()
                 try:
                     run = with_trainer if ARMS[arm] is None else with_frostline
-                    found = run(encoder, task, recipe) if run is with_trainer else run(encoder, task, arm, recipe)
+                    scores = run(encoder, task, recipe) if run is with_trainer else run(encoder, task, arm, recipe)
                 except Exception as error:  # a plan that this task does not allow is a result too
-                    found = {"plan": f"none: {error}", task.metrics[0]: None}
-                line = {"arm": arm, "task": name, "seed": seed, "value": found[task.metrics[0]], **found}
+                    scores = {"plan": f"none: {error}", task.metrics[0]: None}
+                line = {"arm": arm, "task": name, "seed": seed, "value": scores[task.metrics[0]], **scores}
                 line["seconds"] = round(time.perf_counter() - started, 1)
                 done.append(line)
                 with given.results.open("a") as file:

@@ -21,17 +21,17 @@ def race(
     """
     ours()
     theirs()
-    mine, their, ratios = [], [], []
+    our_seconds, their_seconds, ratios = [], [], []
     for turn in range(rounds):
         times = {}
         for name, run in (("ours", ours), ("theirs", theirs))[:: 1 if turn % 2 else -1]:
             started = clock()
             run()
             times[name] = clock() - started
-        mine.append(times["ours"])
-        their.append(times["theirs"])
+        our_seconds.append(times["ours"])
+        their_seconds.append(times["theirs"])
         ratios.append(times["theirs"] / times["ours"])
-    return statistics.median(mine), statistics.median(their), statistics.median(ratios)
+    return statistics.median(our_seconds), statistics.median(their_seconds), statistics.median(ratios)
 
 
 def take_turns(arms: dict[str, Callable[[], object]], *, rounds: int = 3) -> dict[str, list[float]]:

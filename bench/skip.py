@@ -72,14 +72,14 @@ def stock_without(stock: BertForSequenceClassification, span: Span) -> BertForSe
 
 def our_short_models(tunable: Tunable, spans: list[Span]) -> dict[Span, Tunable]:
     """Our own shortened models, with the tuned head."""
-    found = {}
+    models = {}
     for span in spans:
         encoder = skip(tunable.encoder, *span)
         kept = [number for number in range(DEPTH) if not span[0] <= number + 1 <= span[1]]
         encoder.model.embeddings = tunable.encoder.model.embeddings  # 77 copies of the weights would take gigabytes
         encoder.family.set_layers(encoder.model, [tunable.encoder.model.encoder.layer[number] for number in kept])
-        found[span] = Tunable(encoder, copy.deepcopy(tunable.head), Plan.full(encoder.depth)).eval()
-    return found
+        models[span] = Tunable(encoder, copy.deepcopy(tunable.head), Plan.full(encoder.depth)).eval()
+    return models
 
 
 def stock_forwards(
@@ -94,13 +94,13 @@ def stock_forwards(
         mask = layout.padded.mask
         ids = torch.as_tensor(batch.ids)[layout.padded.index] * mask
         batches.append((torch.as_tensor(order[start : start + BATCH]), ids, mask.long()))
-    found = {}
+    logits = {}
     with torch.inference_mode():
         for span, model in models.items():
-            found[span] = torch.empty(len(rows), 2)
+            logits[span] = torch.empty(len(rows), 2)
             for places, ids, mask in batches:
-                found[span][places] = model(input_ids=ids, attention_mask=mask).logits
-    return found
+                logits[span][places] = model(input_ids=ids, attention_mask=mask).logits
+    return logits
 
 
 def layers_run(spans: list[Span]) -> tuple[int, int]:

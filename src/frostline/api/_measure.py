@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -63,22 +64,15 @@ def measure(
         >>> frostline.measure(task="reviews.csv", scores=["variability"]).depth
         6
     """
-    asked = MeasureOptions(
+    of_rows = partial(MeasureOptions, rows=rows, judged_on=judged_on, chosen_on=chosen_on, examples=examples, seed=seed)
+    of_states = partial(of_rows, pooling=pooling, max_length=max_length, stream=stream, memory_limit=memory_limit)
+    asked = of_states(
         scores=scores,
-        pooling=pooling,
-        examples=examples,
-        rows=rows,
-        judged_on=judged_on,
-        chosen_on=chosen_on,
-        max_length=max_length,
+        options=options or {},
+        nulls=nulls,
         uncertainty=uncertainty,
         similarity=similarity,
-        nulls=nulls,
-        options=options or {},
-        stream=stream,
         needs_all=needs_all,
-        seed=seed,
-        memory_limit=memory_limit,
     )
     loaded = to_task(task, seed=seed)
     choose_scores(scores, loaded, stream=stream)  # refuses wrong names before the encoder is loaded

@@ -22,6 +22,7 @@ from frostline.studies._engine.run import Studied, StudyRun
 from frostline.tasks import Task, load_task, sample
 from frostline.tasks.columns import guesses_in_words
 from frostline.trials.context import Context, Materials
+from frostline.trials.executors import Executor
 from frostline.trials.make_executor import MakeExecutor, make_executor, source_of
 
 QUICK_ROWS = 300
@@ -155,14 +156,7 @@ def study(
     folder = check_folder(Path(output or f"frostline-study-{name}"))
     recipe, tasks = asked.base_recipe(chosen), asked.load_tasks(chosen)
     encoders = asked.load_encoders(compute.device)
-    materials = Materials(
-        encoders={one.revision: source_of(given, one) for given, one in zip(asked.encoders, encoders, strict=True)},
-        tasks={task.fingerprint: task for task in tasks},
-        kinds=chosen.kinds,
-        folder=folder,
-        cache=cache,
-        device=compute.device,
-    )
+    materials = _make_materials(chosen, asked, encoders, tasks, folder=folder, device=compute.device, cache=cache)
     loaded = {encoder.revision: encoder for encoder in encoders}
     context = Context(materials=materials, encoders=loaded, progress=progress)
     runs = (executor or partial(make_executor, compute))(materials, context)
@@ -183,11 +177,44 @@ def study(
         dry_run=dry_run,
         progress=progress,
     )
-    with lock_folder(folder), contextlib.closing(runs):
-        specification = study_run.specification()
-        before = {**chosen.defaults, **chosen.before}
-        write_specification(folder, specification, defaults=before, varies=chosen.varies, only_looks=dry_run)
-        return study_run.run(runs, retry_failed=retry_failed)
+    with contextlib.closing(runs):
+        return _run_in_folder(study_run, runs, retry_failed=retry_failed)
+
+
+def _make_materials(
+    study: Study,
+    asked: StudyOptions,
+    encoders: Sequence[Encoder],
+    tasks: Sequence[Task],
+    *,
+    folder: Path,
+    device: str,
+    cache: bool,
+) -> Materials:
+    """Return where trials in this and other processes take encoders, tasks and files from."""
+    return Materials(
+        encoders={
+            encoder.revision: source_of(given, encoder) for given, encoder in zip(asked.encoders, encoders, strict=True)
+        },
+        tasks={task.fingerprint: task for task in tasks},
+        kinds=study.kinds,
+        folder=folder,
+        cache=cache,
+        device=device,
+    )
+
+
+def _run_in_folder(run: StudyRun, executor: Executor, *, retry_failed: bool) -> Studied:
+    """Run the study in its folder, unless another process does or the folder holds a different study."""
+    with lock_folder(run.folder):
+        write_specification(
+            run.folder,
+            run.specification(),
+            defaults={**run.study.defaults, **run.study.before},
+            varies=run.study.varies,
+            only_looks=run.dry_run,
+        )
+        return run.run(executor, retry_failed=retry_failed)
 
 
 def _few_rows(task: Task) -> Task:

@@ -68,26 +68,20 @@ def tune(
     check_arguments(plan=plan, method=method, recipe=fields, output=folder, overwrite=overwrite, resume=resume)
     measured, seed = to_scores(scores), fields.get("seed", 0)
     task, encoder = to_task_or_sample(task, seed=seed), to_encoder(encoder)
+    settings = Settings(
+        folder=folder,
+        checkpoints=folder and folder / output_folder.CHECKPOINTS,
+        resume=resume,
+        test=test,
+        train_rows=fields.get("train_rows"),
+        new_layers=frozenset(new_layers),
+        checkpoint_every=checkpoint_every,
+        progress=progress,
+    )
     with use_threads(fields.get("threads")):
         chosen = with_method(_to_plan(plan, encoder, task, measured, seed=seed, progress=progress), method)
-        how = Recipe(**{"epochs": epochs_for(chosen), **fields})
-        shared = SharedInputs.for_recipe(encoder, task, how, keep=cache, progress=progress)
-        settings = Settings(
-            folder=folder,
-            checkpoints=folder and folder / output_folder.CHECKPOINTS,
-            resume=resume,
-            test=test,
-            train_rows=how.train_rows,
-            new_layers=frozenset(new_layers),
-            checkpoint_every=checkpoint_every,
-            progress=progress,
-        )
-        tried = _paper_rates(chosen, encoder) if rates == "paper" else rates
-        tuned = execute(shared, chosen, how, rates=tried, settings=settings)
-    if folder is not None:
-        save(tuned, folder)
-        shutil.rmtree(folder / output_folder.CHECKPOINTS, ignore_errors=True)
-    return tuned
+        tuned = _tune_by(chosen, encoder, task, fields, rates=rates, cache=cache, settings=settings)
+    return tuned if folder is None else _save(tuned, folder)
 
 
 def check_arguments(
@@ -123,6 +117,26 @@ def _to_plan(
     return read_plan(given, encoder, task, scores=scores, seed=seed, measure=measure)
 
 
-def _paper_rates(plan: Plan, encoder: Encoder) -> list[float]:
-    """Return the learning rates of Xie et al. 2022 for the plan, scaled up for narrow encoders."""
-    return [scale_paper_rate(rate, encoder.width) for rate in paper_rates(plan, encoder.depth)]
+def _save(tuned: Tuned, folder: Path) -> Tuned:
+    """Save the model, and remove the checkpoints that led to it."""
+    save(tuned, folder)
+    shutil.rmtree(folder / output_folder.CHECKPOINTS, ignore_errors=True)
+    return tuned
+
+
+def _tune_by(
+    plan: Plan,
+    encoder: Encoder,
+    task: Task,
+    fields: Mapping[str, Any],
+    *,
+    rates: Sequence[float] | Literal["paper"],
+    cache: bool,
+    settings: Settings,
+) -> Tuned:
+    """Tune by the plan, with a recipe that suits it but for the fields that are set."""
+    recipe = Recipe(**{"epochs": epochs_for(plan), **fields})
+    if rates == "paper":  # narrow encoders get proportionally higher rates
+        rates = [scale_paper_rate(rate, encoder.width) for rate in paper_rates(plan, encoder.depth)]
+    shared = SharedInputs.for_recipe(encoder, task, recipe, keep=cache, progress=settings.progress)
+    return execute(shared, plan, recipe, rates=rates, settings=settings)

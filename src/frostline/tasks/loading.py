@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -86,11 +86,7 @@ def load_task(
         tables, name = _read_tables(data, revision)
         columns = choose_columns(tables["train"], text=text, text_pair=text_pair, label=label, choices=choices)
         notes = _drop_unlabelled(tables, columns)
-        for split, source in (("validation", validation), ("test", test)):
-            if source is not None:
-                if split in tables:
-                    raise OptionError(f"`{split}`: {_name_of(data)} already has a {split} split; give one of them")
-                tables[split] = _read_table(source, split)
+        tables |= _read_given_splits({"validation": validation, "test": test}, data, existing=tables)
         task = _parse_tables(name, tables, columns, kind=kind, notes=notes, may_be_one=not splits)
     else:
         own = {"text": text, "text_pair": text_pair, "label": label, "choices": choices, "kind": kind}
@@ -144,6 +140,17 @@ def _read_tables(data: Source, revision: str | None) -> tuple[dict[str, RawTable
     return {"train": _read_table(data, "data")}, type(data).__name__
 
 
+def _read_given_splits(
+    sources: Mapping[str, Source | None], data: Source, *, existing: Collection[str]
+) -> dict[str, RawTable]:
+    """Return the tables of splits that have a source of their own; raise if the data has such a split already."""
+    given = {split: source for split, source in sources.items() if source is not None}
+    for split in given:
+        if split in existing:
+            raise OptionError(f"`{split}`: {_name_of(data)} already has a {split} split; give one of them")
+    return {split: _read_table(source, split) for split, source in given.items()}
+
+
 def _read_table(source: Any, role: str) -> RawTable:
     """Return the table of one file, frame or dataset, for one role."""
     if isinstance(source, str | Path):
@@ -155,8 +162,9 @@ def _read_table(source: Any, role: str) -> RawTable:
 def _read_in_memory(name: str, source: Any) -> RawTable:
     table = read_in_memory(name, source)
     if table is None:
-        kind = type(source).__name__
-        raise OptionError(f"{name}: cannot read a task from a {kind}; give a file, a DataFrame or a Dataset")
+        raise OptionError(
+            f"{name}: cannot read a task from a {type(source).__name__}; give a file, a DataFrame or a Dataset"
+        )
     return table
 
 

@@ -34,7 +34,7 @@ class _Results(Console):
     """A console that shows flags for the parameters that sentences name."""
 
     def print(self, *objects: Any, **options: Any) -> None:
-        super().print(*(with_flags(one) if isinstance(one, str) else one for one in objects), **options)
+        super().print(*(with_flags(text) if isinstance(text, str) else text for text in objects), **options)
 
 
 def out(width: int = 160) -> Console:
@@ -151,10 +151,8 @@ def resumable(how: str | None) -> Iterator[None]:
 def waiting(what: str) -> Iterator[None]:
     """Show a spinner on standard error while the block runs; nothing without a terminal."""
     console = Console(stderr=True)
-    if is_quiet() or not console.is_terminal:
-        yield
-        return
-    with console.status(what):
+    is_shown = console.is_terminal and not is_quiet()
+    with console.status(what) if is_shown else contextlib.nullcontext():
         yield
 
 
@@ -210,20 +208,14 @@ def _say_aside(line: str) -> None:
     console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def _lines() -> Lines | None:
-    return next((handler for handler in logger.handlers if isinstance(handler, Lines)), None)
-
-
 def is_quiet() -> bool:
     """Return whether only results, warnings and errors are printed."""
-    lines = _lines()
-    return lines is not None and lines.level > logging.INFO
+    return any(isinstance(handler, Lines) and handler.level > logging.INFO for handler in logger.handlers)
 
 
 def printed_lines() -> list[str]:
     """Return the lines of information that this command has printed."""
-    lines = _lines()
-    return [] if lines is None else list(lines.printed)
+    return [line for handler in logger.handlers if isinstance(handler, Lines) for line in handler.printed]
 
 
 def describe(step: Step) -> str:
@@ -316,8 +308,7 @@ def show_table(made: ResultTable) -> None:
     same = [name for name in (rows[0] if len(rows) > 1 else {}) if len({str(row[name]) for row in rows}) == 1]
     constants = [name for name in same if rows[0][name] is False or rows[0][name] not in (None, 0, "")]
     if constants:
-        line = ", ".join(f"{name} {cell_in_words(rows[0][name])}" for name in constants)
-        console.print(line, markup=False)
+        console.print(", ".join(f"{name} {cell_in_words(rows[0][name])}" for name in constants), markup=False)
     columns = [name for name in (rows[0] if rows else made.columns) if name not in same]
     shown = rows[:_ROWS_ON_SCREEN] if sys.stdout.isatty() else rows
     numbers = [name for name in columns if any(isinstance(row[name], int | float) for row in rows)]

@@ -58,7 +58,7 @@ class Family:
     can_pack: bool = True  # whether layers run on unpadded tokens (see `parts`)
     takes_bfloat16: bool = True  # whether the stock code runs in mixed precision
     has_multiple_choice: bool = True  # whether transformers has a ForMultipleChoice class
-    has_token_types: bool = True  # whether its tokenizers mark the second text of a pair by token_type_ids
+    has_token_types: bool = True  # whether its embeddings take token_type_ids
 
     # Names in its configuration and its modules that differ between families.
     depth_keys: tuple[str, ...] = ("num_hidden_layers",)
@@ -139,7 +139,8 @@ class Family:
 
     def embed(self, model: Model, ids: Tensor, types: Tensor, positions: Tensor) -> Tensor:
         """Return state 0 of texts laid end to end, (tokens, width), from three (tokens,)."""
-        out = model.embeddings(input_ids=ids[None], token_type_ids=types[None], position_ids=positions[None])
+        marks = {"token_type_ids": types[None]} if self.has_token_types else {}
+        out = model.embeddings(input_ids=ids[None], position_ids=positions[None], **marks)
         return cast(Tensor, out[0])
 
     # Layers on padded batches --------------------------------------------------------------------------------------

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import cast
-
-from torch import Tensor
-
 from frostline.encoders.families import FAMILIES
-from frostline.encoders.families._family import Family, Model
+from frostline.encoders.families._family import Family
 
 
 class DistilBert(Family):
@@ -37,10 +33,6 @@ class DistilBert(Family):
     depth_keys = ("n_layers", "num_hidden_layers")
     head_dropout_keys = ("seq_classif_dropout",)
     upper_keys = Family.upper_keys | {"n_layers"}
-
-    def embed(self, model: Model, ids: Tensor, types: Tensor, positions: Tensor) -> Tensor:
-        """Return state 0; there are no token types."""
-        return cast(Tensor, model.embeddings(input_ids=ids[None], position_ids=positions[None])[0])
 
 
 FAMILIES.add("distilbert", DistilBert())

@@ -36,7 +36,6 @@ class ModernBert(Family):
     norms = {"attention": "attn_norm", "output": "mlp_norm"}
     ends = {"attention": "attn.out_drop", "output": "mlp.Wo"}
     attention_path = "attn"
-    has_token_types = False
     dropout_attributes = ("attention_dropout",)
     upper_keys = Family.upper_keys | {"classifier_pooling"}
 

@@ -45,10 +45,6 @@ class MpNet(Family):
         """Return positions counted from the padding index."""
         return positions_after_padding_index(_PADDING_INDEX, ids, starts, lengths)
 
-    def embed(self, model: Model, ids: Tensor, types: Tensor, positions: Tensor) -> Tensor:
-        """Return state 0; there are no token types."""
-        return cast(Tensor, model.embeddings(input_ids=ids[None], position_ids=positions[None])[0])
-
     def context(self, model: Model, mask: Tensor, dtype: torch.dtype) -> dict[str, Tensor | None]:
         """Return the arguments of a layer: the padding mask and the bias by relative position."""
         bias = self.position_bias(model, mask.shape[1])

@@ -15,7 +15,6 @@ class Roberta(Family):
     title = "RoBERTa"
     examples = "roberta-base, roberta-large, distilroberta-base, granite-embedding-30m-english"
     colour = "#d55e00"
-    has_token_types = False
 
     def check(self, config: Config) -> str | None:
         """Refuse configurations without a padding token, from which positions are counted."""

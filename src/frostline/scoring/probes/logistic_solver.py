@@ -4,10 +4,10 @@ The second derivative of the logistic loss is bounded by a multiple of X'X for a
 weight zero. One Cholesky factor per layer is therefore a good preconditioner throughout, and L-BFGS that starts from it
 needs a dozen matrix-vector products where plain L-BFGS needs hundreds.
 
-To the same objective scikit-learn takes 10 times as long on the embedded encoder's states (7 layers, 4,000 x 384, two
-classes; its newton-cholesky 2.6 times) and 1.5 times on random ones (4,000 x 768, five classes; newton-cholesky 20
-times). As it comes it stops early, 0.07 and 3 above the least objective, after 1.5 and 0.25 times as long (`make
-bench-probe`, one thread).
+To reach the same objective, scikit-learn takes 10 times as long on the embedded encoder's states (7 layers, 4,000 x
+384, two classes; its newton-cholesky solver 2.6 times) and 1.5 times on random ones (4,000 x 768, five classes;
+newton-cholesky 20 times). With its default tolerance it takes 1.5 and 0.25 times as long, and stops 0.07 and 3 above
+the minimum (`make bench-probe`, one thread).
 """
 
 from __future__ import annotations

@@ -39,13 +39,13 @@ def information(evidence: Evidence, *, uncertainty: bool = True, clusters: int =
         raise MeasureError(f"information needs at least {fewest} texts, but got {len(labels)}")
     folds = evidence.blocks(_FOLDS)
     states = evidence.states[evidence.pooling]
-    found = torch.stack(
+    of_folds = torch.stack(
         [
             torch.stack([_held_out(layer, labels, folds == fold, clusters, evidence.seed) for layer in states])
             for fold in range(_FOLDS)
         ]
     )
-    values, by_chance = (undefined_where_constant(part, states) for part in found.unbind(-1))
+    values, by_chance = (undefined_where_constant(part, states) for part in of_folds.unbind(-1))
     return replace(from_folds(values, uncertainty=uncertainty), chance=by_chance.mean(0))
 
 
@@ -56,7 +56,7 @@ def _held_out(states: Tensor, labels: Tensor, held_out: Tensor, clusters: int, s
     from sklearn.metrics.cluster import contingency_matrix, expected_mutual_information
 
     model = MiniBatchKMeans(clusters, n_init=3, random_state=seed).fit(states[~held_out].numpy())
-    found, true = model.predict(states[held_out].numpy()), labels[held_out].numpy()
-    table = contingency_matrix(true, found, sparse=True).astype("int64")
+    nearest, true = model.predict(states[held_out].numpy()), labels[held_out].numpy()
+    table = contingency_matrix(true, nearest, sparse=True).astype("int64")
     by_chance = expected_mutual_information(table, len(true))
-    return torch.tensor([mutual_info_score(true, found), by_chance], dtype=torch.float64)
+    return torch.tensor([mutual_info_score(true, nearest), by_chance], dtype=torch.float64)

@@ -54,7 +54,8 @@ def probe_head(
         choose_on: 'inner' for a split of its own or a part of the training rows, or 'held-out' for the judged rows, as
             in the paper.
     """
-    if evidence.encoder is None:
+    encoder = evidence.encoder
+    if encoder is None:
         raise MeasureError("probe.head needs the encoder, whose head it trains, not only its states")
     if choose_on not in ("inner", "held-out"):
         raise OptionError(f"choose_on {choose_on!r}: must be 'inner' or 'held-out'")
@@ -68,11 +69,8 @@ def probe_head(
     def judge(outputs: Tensor) -> Tensor:
         return make_predictions(rows.check, targets.decode(outputs), targets.classes).values()
 
-    heads = HeadProbes([_head(evidence.encoder, evidence, targets.outputs, layer) for layer in range(layers)])
-    if dropout >= 0:
-        set_dropout(heads, dropout, family=evidence.encoder.family)
     outputs = train_probes(
-        heads,
+        HeadProbes([_head(encoder, evidence, targets.outputs, layer, dropout=dropout) for layer in range(layers)]),
         evidence.pooling,
         targets,
         rows,
@@ -84,10 +82,13 @@ def probe_head(
     return estimate_metric([held_out], seed=evidence.seed, uncertainty=uncertainty)
 
 
-def _head(encoder: Encoder, evidence: Evidence, outputs: int, layer: int) -> FamilyHead:
+def _head(encoder: Encoder, evidence: Evidence, outputs: int, layer: int, *, dropout: float) -> FamilyHead:
+    """Return the family's head for one layer, with this dropout unless it is below 0."""
     kind: HeadKind = "classification" if evidence.has_classes else "regression"
     head = make_head(encoder, labels=outputs, kind=kind, layer=layer, seed=evidence.seed)
     if layer == encoder.depth and encoder.family.final_norm_path:
         # State L is already the output of the final norm.
         setattr(head.stock.base_model, encoder.family.final_norm_path, nn.Identity())
+    if dropout >= 0:
+        set_dropout(head, dropout, family=encoder.family)
     return head

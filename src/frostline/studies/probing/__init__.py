@@ -216,38 +216,39 @@ def probing(
     proportionally higher rates); `states`, how a text's tokens become one vector: the 'mean' of all but the first,
     the 'first', the mean of 'all', or 'released', the mean of ids above 2 as in the released script.
     """
-    _check(scores, examples=examples, held_out=held_out, judged=judged, probe_schedule=probe_schedule)
-    check_at_least(0, "probing", probe_rate=probe_rate, probe_warmup=probe_warmup)  # rate 0 for the paper's
-    check_at_least(
-        1, "probing", probe_epochs=probe_epochs, probe_batch=probe_batch, cca_samples=cca_samples, rates=rates
-    )
-    check_at_least(2, "probing", clusters=clusters)
+    given: dict[str, Any] = {
+        "states": states,
+        "judged": judged,
+        "probe_epochs": probe_epochs,
+        "probe_batch": probe_batch,
+        "probe_schedule": probe_schedule,
+        "probe_warmup": probe_warmup,
+        "probe_dropout": probe_dropout,
+        "cca_samples": cca_samples,
+        "clusters": clusters,
+    }
+    _check(given, scores=scores, examples=examples, held_out=held_out, probe_rate=probe_rate, rates=rates)
     for encoder, task in ask.pairs():
-        newer = {
-            "probe_rate": probe_rate or rate_of_probe(task),
-            "choose_on": choose_on(task),
-            "states": check_pooling("probing", states),
-            "judged": judged,
-            "probe_epochs": probe_epochs,
-            "probe_batch": probe_batch,
-            "probe_schedule": probe_schedule,
-            "probe_warmup": probe_warmup,
-            "probe_dropout": probe_dropout,
-            "cca_samples": cca_samples,
-            "clusters": clusters,
-        }
+        newer = {"probe_rate": probe_rate or rate_of_probe(task), "choose_on": choose_on(task), **given}
         options = {"scores": scores, "examples": examples}
         options |= {name: value for name, value in newer.items() if value != _BEFORE[name]}
         yield from _points(ask, encoder, task, options, held_out=held_out, rates=rates)
 
 
-def _check(scores: str, *, examples: int, held_out: str, judged: str, probe_schedule: str) -> None:
+def _check(
+    given: Mapping[str, Any], *, scores: str, examples: int, held_out: str, probe_rate: float, rates: int
+) -> None:
     """Raise if an option is not one of its values."""
     for name in () if scores == "all" else scores.split(","):
         LAYER_SCORES[name.strip()]
     check_choice("probing", "held_out", held_out, _ROWS)
-    check_choice("probing", "judged", judged, _JUDGED)
-    check_choice("probing", "probe_schedule", probe_schedule, ("linear", "constant"))
+    check_choice("probing", "judged", given["judged"], _JUDGED)
+    check_choice("probing", "probe_schedule", given["probe_schedule"], ("linear", "constant"))
+    check_pooling("probing", given["states"])
+    check_at_least(0, "probing", probe_rate=probe_rate, probe_warmup=given["probe_warmup"])  # rate 0 for the paper's
+    positive = {name: given[name] for name in ("probe_epochs", "probe_batch", "cca_samples")}
+    check_at_least(1, "probing", **positive, rates=rates)
+    check_at_least(2, "probing", clusters=given["clusters"])
     if examples:
         check_at_least(2, "probing", examples=examples)
 

@@ -21,21 +21,27 @@ _SMALL = 500  # training rows up to which the paper runs more trials and epochs
 _LARGE = 50_000  # the paper's largest number of training rows
 
 
-def _sizes(text: str, mode: str, available: int) -> list[int]:
-    """Return numbers of training rows; the paper uses its largest one only for tasks with as many rows."""
+def _sizes(ask: Ask, text: str, mode: str, available: int, block_trials: int) -> Iterator[tuple[int, int, int, int]]:
+    """Yield each size, with the numbers of training rows, seeds and epochs that it means for a task.
+
+    The paper uses its largest size only for tasks with as many rows.
+    """
     if text != "paper":
-        return read_numbers("reinitialise", "sizes", text, least=1, separator="+", also="paper")
-    return [500, 5000, *([_LARGE] if available >= _LARGE else [])] if mode == "incremental" else [5000]
-
-
-def _paper_seeds(mode: str, rows: int, block_trials: int) -> int:
-    if mode == "incremental" and rows <= _SMALL:
-        return 50
-    return block_trials if mode in ("blocks", "preserved") else 3
+        sizes = read_numbers("reinitialise", "sizes", text, least=1, separator="+", also="paper")
+    else:
+        sizes = [500, 5000, *([_LARGE] if available >= _LARGE else [])] if mode == "incremental" else [5000]
+    for size in sizes:
+        rows = min(size, available, ask.rows or size)
+        seeds, epochs = (50, 5) if rows <= _SMALL else (3, 3)
+        if mode != "incremental":
+            seeds = 3 if mode == "single" else block_trials
+        yield size, rows, ask.seeds if "seeds" in ask.given else seeds, ask.epochs(epochs)
 
 
 def _arms(mode: str, depth: int, width: int, step: int) -> Iterator[tuple[str, list[int], dict[str, Any]]]:
     """Yield name, re-initialised layers and labels of each arm: the intact encoder, all layers new, then the others."""
+    if mode in ("blocks", "preserved") and not 1 <= width <= depth:
+        raise OptionError(f"study reinitialise: option width {width} must be 1..{depth}")
     every = list(range(1, depth + 1))
     nothing: dict[str, Any] = {"first": None, "last": None, "kept": None}
     is_incremental = mode == "incremental"
@@ -123,22 +129,14 @@ def reinitialise(
         rate=probe_rate, batch=probe_batch, rows=probe_rows, trials=probe_trials, patience=probe_patience
     )
     for encoder, task in ask.pairs():
-        if mode in ("blocks", "preserved") and not 1 <= width <= encoder.depth:
-            raise OptionError(f"study reinitialise: option width {width} must be 1..{encoder.depth}")
         if mode == "incremental" and probe_trials:
             score = OF_SCRIPT if as_released else OF_TEXT
             yield probe_point(ask, encoder, task, probe, score=score, recipe=recipe)
-        for size in _sizes(sizes, mode, len(task.train)):
-            rows = min(size, len(task.train), ask.rows or size)
+        for size, rows, seeds, epochs in _sizes(ask, sizes, mode, len(task.train), block_trials):
+            own = {"learning_rate": ask.rate_for(encoder, rate), "epochs": epochs, **recipe}
             for arm, new, labels in _arms(mode, encoder.depth, width, step or -(-encoder.depth // 4)):
                 surgery = {"reinitialise": new, "keep_norms": keep_norms, "as_released": as_released} if new else {}
-                seeds = ask.seeds if "seeds" in ask.given else _paper_seeds(mode, rows, block_trials)
+                own["new_layer_rate"] = new_layer_rate if new else 1.0
                 for seed in range(seeds):
-                    own = {
-                        "learning_rate": ask.rate_for(encoder, rate),
-                        "new_layer_rate": new_layer_rate if new else 1.0,
-                        "epochs": ask.epochs(5 if rows <= _SMALL else 3),
-                        **recipe,
-                    }
                     yield ask.point(encoder, task, Plan.full(encoder.depth), arm=arm, seed=seed, rows=rows,
                                     surgery=surgery, labels={"size": size, "rows": rows, **labels}, **own)  # fmt: skip

@@ -12,7 +12,7 @@ from frostline.costs.workload import make_workload
 from frostline.encoders.encoder import Encoder
 from frostline.errors import OptionError, did_you_mean
 from frostline.plans.learning_rates import learning_rate_for, paper_rates
-from frostline.plans.methods import METHODS
+from frostline.plans.methods import METHODS, Method
 from frostline.plans.methods._adapters import ACTIVATIONS, INITIALISATIONS
 from frostline.plans.strategies import STRATEGIES, best_layer
 from frostline.records import Plan
@@ -239,25 +239,34 @@ def strategies(
         chosen_arms = _arms(arms, encoder.depth)
         scores = ask.scores(encoder, task, [score], pooling=check_pooling("strategies", states), examples=examples)
         best = best_layer(scores, score)
+        adapters: dict[str, int | str] = {
+            "bottleneck": bottleneck or max(1, encoder.width // 4),
+            "activation": activation,
+            "initialisation": initialisation,
+        }
         for method in chosen_methods:
-            adapters: dict[str, int | str] = {
-                "bottleneck": bottleneck or max(1, encoder.width // 4),
-                "activation": activation,
-                "initialisation": initialisation,
-            }
-            options = {name: value for name, value in adapters.items() if name in method.defaults}
-            plans = {
-                seed: {
-                    arm: replace(plan, method=method.name, options=options,
-                                 embeddings=plan.embeddings and method.name == "full")
-                    for arm, plan in plans_of_xie(encoder, best, seed)
-                    if chosen_arms is None or str(arm) in chosen_arms
-                }
-                for seed in seeds
-            }  # fmt: skip
+            plans = {seed: _plans_with(method, adapters, encoder, best, chosen_arms, seed=seed) for seed in seeds}
             for together in [[seed] for seed in seeds] if rate_per_seed else [list(seeds)]:
                 arms_together = {seed: plans[seed] for seed in together}
                 yield from _points(ask, encoder, task, arms_together, rates=rates, reuse=reuse, best=best, timed=timed)
+
+
+def _plans_with(
+    method: Method,
+    adapters: Mapping[str, int | str],
+    encoder: Encoder,
+    best: int,
+    arms: Sequence[str] | None,
+    *,
+    seed: int,
+) -> dict[Arm, Plan]:
+    """Return the plans of the arms with a method; those of adapters with their options."""
+    options = {name: value for name, value in adapters.items() if name in method.defaults}
+    return {
+        arm: replace(plan, method=method.name, options=options, embeddings=plan.embeddings and method.name == "full")
+        for arm, plan in plans_of_xie(encoder, best, seed)
+        if arms is None or str(arm) in arms
+    }
 
 
 def _points(
