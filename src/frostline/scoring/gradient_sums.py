@@ -52,7 +52,7 @@ class Examples:
     def weights(self, logits: Tensor, rows: Tensor) -> Tensor:
         """Return (rows, outputs): minus the derivatives of the summed loss with respect to the logits."""
         example, number = torch.unique_consecutive(self.example[rows], return_inverse=True)
-        (weights,) = answer_weights(
+        weights = answer_weights(
             logits.detach().cpu().double(),
             kind=self.kind,
             label="true",
@@ -60,7 +60,7 @@ class Examples:
             example=number,
             draws=torch.zeros(len(example)),
         )
-        return weights.to(logits)
+        return weights[0].to(logits)
 
 
 def relative_gradient_norms(encoder: Encoder, examples: Examples, outputs: Outputs, *, by_block: bool) -> Tensor:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
+from statistics import fmean as mean
 
-import numpy as np
 import pytest
 import torch
 from tests.tiny import ALL_CONFIGS, padded_inputs, random_tokens, tiny_encoder
@@ -37,20 +37,20 @@ def cosine(one, other) -> float:
 
 def first_token_cosine(states) -> list[float]:
     layers, texts = states.shape[:2]
-    return [np.mean([cosine(states[layer - 1, text], states[layer, text]) for text in range(texts)])
+    return [mean([cosine(states[layer - 1, text], states[layer, text]) for text in range(texts)])
             for layer in range(1, layers)]  # fmt: skip
 
 
 def first_token_cosine_all(states) -> list[float]:
     layers, texts = states.shape[:2]
-    return [np.mean([cosine(states[layer, text], states[other, text])
+    return [mean([cosine(states[layer, text], states[other, text])
                      for text in range(texts) for other in range(1, layers) if other != layer])
             for layer in range(1, layers)]  # fmt: skip
 
 
 def angular_distance(states) -> list[float]:
     layers, texts = states.shape[:2]
-    return [np.mean([math.acos(cosine(states[layer, text], states[-1, text])) / math.pi for text in range(texts)])
+    return [mean([math.acos(cosine(states[layer, text], states[-1, text])) / math.pi for text in range(texts)])
             for layer in range(layers - 1)]  # fmt: skip
 
 

@@ -51,6 +51,7 @@ def evidence_of(name: str, kind: Kind = "classification", *, classes: int = 2, s
 
 def stock_states(encoder: Encoder, evidence: Evidence) -> tuple[torch.Tensor, torch.Tensor]:
     """Hugging Face's last hidden state, with gradients, and the mask."""
+    assert evidence.tokens is not None
     inputs = padded_inputs(encoder, evidence.tokens)
     return encoder.model(**inputs).last_hidden_state, inputs["attention_mask"].double()
 
@@ -88,6 +89,7 @@ def loss_of(evidence: Evidence, logits: torch.Tensor) -> torch.Tensor:
 
 def direct(evidence: Evidence, *, fresh: int | None = None) -> torch.Tensor:
     """(layers 1..L,): the definition, with torch's own backward pass through Hugging Face's model."""
+    assert evidence.encoder is not None
     encoder = unroll(evidence.encoder)
     encoder.model.zero_grad()
     states, mask = stock_states(encoder, evidence)

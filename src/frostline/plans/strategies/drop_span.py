@@ -13,7 +13,7 @@ def drop_span(
     scores: LayerScores,
     *,
     seed: int,
-    angle: float = 0.25,
+    angle: float = 0.2,
     layers: int = 3,
     score: str = "angular_distance",
 ) -> Plan:
