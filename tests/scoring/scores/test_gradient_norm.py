@@ -152,6 +152,18 @@ def test_a_class_of_one_row_is_unknown_to_the_other_half():
     assert bool((values[1:] > 0).all()) and bool(values[1:].isfinite().all())
 
 
+def test_no_more_rows_than_asked_for_are_used():
+    evidence = evidence_of("bert")
+    drawn = torch.randperm(len(evidence), generator=torch.Generator().manual_seed(0))[:8].sort().values
+    some = gradient_norm(evidence, examples=8, uncertainty=False).values
+    torch.testing.assert_close(some[1:], direct(evidence.take(drawn)), rtol=1e-4, atol=0)
+    questions = evidence_of("bert", "multiple choice")
+    kept = torch.randperm(4, generator=torch.Generator().manual_seed(0))[:3]
+    rows = torch.isin(questions.groups, kept).nonzero()[:, 0]
+    some = gradient_norm(questions, examples=3, uncertainty=False).values
+    torch.testing.assert_close(some[1:], direct(questions.take(rows)), rtol=1e-4, atol=0)
+
+
 def test_weights_that_are_all_zero_are_left_out():
     evidence = evidence_of("bert")
     bias = evidence.encoder.model.encoder.layer[0].attention.self.query.bias
@@ -182,6 +194,8 @@ def test_what_cannot_be_computed_is_one_line():
         gradient_norm(replace(evidence, labels=torch.zeros_like(evidence.labels)))
     with pytest.raises(MeasureError, match="one half has a single class"):
         gradient_norm(replace(evidence, labels=(torch.arange(len(evidence)) == 0).long()))
+    with pytest.raises(OptionError, match="examples 1: at least 2"):
+        gradient_norm(evidence, examples=1)
     with pytest.raises(OptionError, match="must be 'fitted' or 'fresh'"):
         gradient_norm(evidence, head="none")
 

@@ -20,16 +20,22 @@ from frostline.scoring.scores import layer_score
 from frostline.scoring.scores.fisher import HEADS, with_uncertainty
 from frostline.scoring.uncertainty import Estimate
 
+EXAMPLES = 1_000
 BLOCKS = 5  # each holds a gradient of all layers, so that five take about the memory of full fine-tuning
 
 
 @layer_score(fitted=True, better="high", paper="Lee et al. 2023", needs="labels", pooling="all")
 def gradient_norm(
-    evidence: Evidence, *, uncertainty: bool = True, head: Literal["fitted", "fresh"] = "fitted", penalty: float = 1.0
+    evidence: Evidence,
+    *,
+    uncertainty: bool = True,
+    head: Literal["fitted", "fresh"] = "fitted",
+    penalty: float = 1.0,
+    examples: int = EXAMPLES,
 ) -> Estimate:
     """Norm of the loss's gradient over that of the weights; high means that the task pulls at the layer.
 
-    For each tensor of the layer, the norm of the gradient of the mean loss of all rows, divided by the norm of the
+    For each tensor of the layer, the norm of the gradient of the mean loss of the rows, divided by the norm of the
     weights; the score is the mean over tensors, norms and biases included. Lee et al. 2023 (surgical fine-tuning,
     Auto-RGN) average this ratio over a few batches, whose gradients are noisier, and leave out batch norms.
 
@@ -42,32 +48,53 @@ def gradient_norm(
         uncertainty: also compute the uncertainty.
         head: 'fitted', or 'fresh' for the mean over freshly initialised heads of the family, as in the Fisher score.
         penalty: penalty on the squared weights of fitted heads.
+        examples: largest number of rows, or questions, that are drawn from the evidence.
     """
     if evidence.encoder is None or evidence.tokens is None:
         raise MeasureError("gradient_norm needs the encoder and the tokens of the texts, not only their states")
     if head not in ("fitted", "fresh"):
         raise OptionError(f"head {head!r}: must be 'fitted' or 'fresh'")
+    if examples < 2:
+        raise OptionError(f"examples {examples}: at least 2 are needed")
+    encoder, evidence = evidence.encoder, evidence.take(_drawn(evidence, examples))
     labels, outputs = _labels(evidence)
-    is_choice = evidence.kind == "multiple choice"
-    examples = Examples(
-        tokens=evidence.tokens,
-        kind=evidence.kind,
-        labels=labels,
-        example=torch.unique(evidence.groups, return_inverse=True)[1] if is_choice else torch.arange(len(labels)),
-        block=evidence.blocks(BLOCKS),
-    )
     if head == "fitted":
-        heads = [_fitted_head(evidence.encoder, evidence, labels, outputs, penalty=penalty)]
+        heads = [_fitted_head(encoder, evidence, labels, outputs, penalty=penalty)]
     else:
         seeds = range(evidence.seed * HEADS, (evidence.seed + 1) * HEADS)
-        heads = [_applied(fresh_head(evidence.encoder, evidence.kind, outputs, seed=seed)) for seed in seeds]
-    norms = [relative_gradient_norms(evidence.encoder, examples, one, by_block=uncertainty) for one in heads]
+        heads = [_applied(fresh_head(encoder, evidence.kind, outputs, seed=seed)) for seed in seeds]
+    rows = _in_blocks(evidence, labels)
+    norms = [relative_gradient_norms(encoder, rows, one, by_block=uncertainty) for one in heads]
     scores = torch.stack(norms)  # (heads, 1 + blocks, layers 1..L)
     scores = torch.cat([torch.full_like(scores[:, :, :1], torch.nan), scores], dim=2)
     values = scores[:, 0].mean(0)
     if not uncertainty:
         return Estimate(values=values)
     return with_uncertainty(values, by_head=scores[:, 0], without_block=scores[:, 1:].mean(0))
+
+
+def _numbers(evidence: Evidence) -> Tensor:
+    """Return (rows,): the number from 0 of each row's example, which is the row or, with choices, its question."""
+    is_choice = evidence.kind == "multiple choice"
+    return torch.unique(evidence.groups, return_inverse=True)[1] if is_choice else torch.arange(len(evidence))
+
+
+def _drawn(evidence: Evidence, examples: int) -> Tensor:
+    """Return the numbers of the rows of at most this many examples, drawn at random."""
+    number = _numbers(evidence)
+    order = torch.randperm(int(number.max()) + 1, generator=torch.Generator().manual_seed(evidence.seed))
+    return torch.isin(number, order[:examples]).nonzero()[:, 0]
+
+
+def _in_blocks(evidence: Evidence, labels: Tensor) -> Examples:
+    assert evidence.tokens is not None  # noqa: S101 (checked by the score)
+    return Examples(
+        tokens=evidence.tokens,
+        kind=evidence.kind,
+        labels=labels,
+        example=_numbers(evidence),
+        block=evidence.blocks(BLOCKS),
+    )
 
 
 def _labels(evidence: Evidence) -> tuple[Tensor, int]:
