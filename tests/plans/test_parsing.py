@@ -20,7 +20,11 @@ DEPTH = 12
 
 def measured(variability, fisher=None, depth=None):
     """A measurement with made-up values for layers 0..L."""
-    scores = {"variability": LayerScore(name="variability", better="low", values=tuple(variability))}
+    angles = tuple(0.3 - 0.3 * layer / (len(variability) - 1) for layer in range(len(variability)))
+    scores = {
+        "variability": LayerScore(name="variability", better="low", values=tuple(variability)),
+        "angular_distance": LayerScore(name="angular_distance", better="low", values=(*angles[:-1], None)),
+    }
     if fisher is not None:
         scores["fisher"] = LayerScore(name="fisher", better="high", values=tuple(fisher))
     return LayerScores(

@@ -21,7 +21,7 @@ from frostline.records import LayerScore, LayerScores, Plan, Recipe
 from frostline.records.cost import Cost
 from frostline.search.proposals import PROBE, baseline_names, needed_scores, propose
 
-CONTROLS = {"random-k", "fisher-bottom-k"}
+CONTROLS = {"random-k", "fisher-bottom-k", "drop-span", "middle-block"}
 VARIABILITY = (9.0, 4.0, 1.0, 2.0, 3.0)  # the second of four layers is the best
 FISHER = (None, 0.2, 0.1, 0.9, 0.4)
 RISING = (0.5, 0.6, 0.7, 0.8, 0.9)

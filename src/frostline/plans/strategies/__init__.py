@@ -14,7 +14,7 @@ from frostline.options import read_options
 from frostline.records import LayerScores, Plan
 from frostline.registry import Registry, describe
 
-Value = int | bool | str
+Value = int | float | bool | str
 Proposed = Callable[[int], Sequence[Mapping[str, "Value"]]]
 Joins = Literal["first", "last"]
 
@@ -72,7 +72,7 @@ class Strategy:
         """Return all options with their values; refuse unknown ones and values of the wrong type."""
         values = read_options(f"strategy {self.name}", self.defaults, options)
         for name, value in values.items():
-            if isinstance(value, int) and value < 0:
+            if isinstance(value, int | float) and value < 0:
                 raise OptionError(f"strategy {self.name}: {name} {options[name]!r} must be 0 or more")
         return values
 

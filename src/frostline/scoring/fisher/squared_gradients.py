@@ -76,14 +76,14 @@ def squared_gradients(
     """
     encoder = unroll(encoder) if encoder.shares_layers else encoder
     layers = encoder.parts().layers
-    with _frozen(encoder.model):
+    with frozen(encoder.model):
         by_batch = squares_form_in_batches(encoder, tokens)
         budget = TOKENS_PER_BATCH if by_batch else 0
         bytes_kept = 4 * tokens.lengths.sum() * encoder.width * encoder.depth * _KEPT_PER_TOKEN
         keeps = by_batch and bytes_kept <= _MOST_KEPT
         batches = [
             _Batch(encoder, tokens, texts, examples, blocks, pull, keeps=keeps)
-            for texts in _batches(tokens, examples, budget)
+            for texts in example_batches(tokens, examples, budget)
         ]
         pulled = batches[0].pulled
         held = pulled.new_empty(len(pulled), int(blocks.max()) + 1, max(count_of(named) for named in layers))
@@ -101,7 +101,7 @@ def squared_gradients(
 
 
 @contextmanager
-def _frozen(model: nn.Module) -> Iterator[None]:
+def frozen(model: nn.Module) -> Iterator[None]:
     """Set eval mode and turn gradients off; restore both afterwards."""
     modes = [(module, module.training) for module in model.modules()]
     trainable = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
@@ -116,7 +116,7 @@ def _frozen(model: nn.Module) -> Iterator[None]:
             parameter.requires_grad_(requires_grad)
 
 
-def _batches(tokens: Tokens, examples: Ints, budget: int) -> list[Ints]:
+def example_batches(tokens: Tokens, examples: Ints, budget: int) -> list[Ints]:
     """Return texts in batches of whole examples of similar length, longest first; one example each if budget is 0."""
     members: list[list[int]] = [[] for _ in range(int(examples.max()) + 1)]
     for text, example in enumerate(examples):

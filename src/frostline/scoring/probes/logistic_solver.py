@@ -61,7 +61,9 @@ class LinearFit:
         return torch.cat([torch.zeros_like(logits), logits], dim=1) if logits.shape[1] == 1 else logits
 
 
-def fit_logistic(states: Tensor, classes: Tensor, *, penalty: float = 1.0, tolerance: float = 3e-6) -> LinearFit:
+def fit_logistic(
+    states: Tensor, classes: Tensor, *, penalty: float = 1.0, tolerance: float = 3e-6, scaled: bool = True
+) -> LinearFit:
     """Fit multinomial logistic regression: minimise summed cross-entropy + penalty / 2 * squared weights.
 
     On states standardised by their own mean and deviation, entries that hardly vary (a millionth of their size, or of
@@ -74,8 +76,9 @@ def fit_logistic(states: Tensor, classes: Tensor, *, penalty: float = 1.0, toler
         classes: (rows,), numbers from 0, each of them present.
         penalty: penalty on the squared weights.
         tolerance: approximate mean distance of the logits from those of the optimum.
+        scaled: whether to divide states by their deviation; otherwise they are only centred.
     """
-    design, centre, inverse_scale = _standardise(states)
+    design, centre, inverse_scale = _standardise(states, scaled=scaled)
     target = torch.nn.functional.one_hot(classes).T.to(design.dtype).contiguous()
     loss = _Loss(design, target[1:] if len(target) == 2 else target, penalty=penalty)
     weights, is_converged = _minimise(loss, tolerance=tolerance)
@@ -88,7 +91,7 @@ def fit_logistic(states: Tensor, classes: Tensor, *, penalty: float = 1.0, toler
     )
 
 
-def fit_ridge(states: Tensor, values: Tensor, *, penalty: float = 1.0) -> LinearFit:
+def fit_ridge(states: Tensor, values: Tensor, *, penalty: float = 1.0, scaled: bool = True) -> LinearFit:
     """Fit ridge regression: minimise summed squared errors + penalty * squared weights, in closed form.
 
     On standardised states, the intercept not penalised: scikit-learn's `Ridge(alpha=penalty)` after `StandardScaler`.
@@ -98,8 +101,9 @@ def fit_ridge(states: Tensor, values: Tensor, *, penalty: float = 1.0) -> Linear
         states: (rows, width).
         values: (rows,), numbers to predict.
         penalty: penalty on the squared weights.
+        scaled: whether to divide states by their deviation; otherwise they are only centred.
     """
-    design, centre, inverse_scale = _standardise(states.double())
+    design, centre, inverse_scale = _standardise(states.double(), scaled=scaled)
     ridge = design.new_full((design.shape[1],), penalty)
     ridge[-1] = 0.0
     factor = torch.linalg.cholesky(design.T @ design + ridge.diag())
@@ -107,8 +111,8 @@ def fit_ridge(states: Tensor, values: Tensor, *, penalty: float = 1.0) -> Linear
     return LinearFit(weights=weights[:-1], intercepts=weights[-1], centre=centre, inverse_scale=inverse_scale)
 
 
-def _standardise(states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return states with mean 0 and deviation 1 and a column of ones; the mean; one over the deviation.
+def _standardise(states: Tensor, *, scaled: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """Return states with mean 0, if `scaled` also deviation 1, and a column of ones; the mean; one over the scale.
 
     In two passes, because a deviation from raw squares would lose digits to a large mean. The rounding error of the
     mean goes into the intercept.
@@ -123,7 +127,7 @@ def _standardise(states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     blocks = [inner[start : start + _BLOCK] for start in range(0, rows, _BLOCK)]
     scale = (torch.stack([block.square().sum(0) for block in blocks]).sum(0) / rows).sqrt()
     is_constant = scale <= _ROUNDING * torch.maximum(centre.abs(), scale.max())
-    inverse_scale = torch.where(is_constant, 0.0, 1 / scale)
+    inverse_scale = torch.where(is_constant, 0.0, 1 / scale if scaled else torch.ones_like(scale))
     inner *= inverse_scale
     return design, centre, inverse_scale
 

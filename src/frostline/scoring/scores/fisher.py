@@ -116,7 +116,7 @@ def estimate_fisher(
     values = scores[:, :, 0].mean(1)
     if not uncertainty:
         return Estimate(values=values)
-    return _with_uncertainty(values, by_head=scores[:, :, 0].T, without_block=scores[:, :, 1:].mean(1).T)
+    return with_uncertainty(values, by_head=scores[:, :, 0].T, without_block=scores[:, :, 1:].mean(1).T)
 
 
 def _pad_as_text(tokens: Tokens, pad: int) -> Tokens:
@@ -187,7 +187,7 @@ def _all_moments(evidence: Evidence, label: Label, examples: int, heads: int, bl
     return evidence.remember(("fisher", label, examples, heads, blocks), compute)
 
 
-def _with_uncertainty(values: Tensor, *, by_head: Tensor, without_block: Tensor) -> Estimate:
+def with_uncertainty(values: Tensor, *, by_head: Tensor, without_block: Tensor) -> Estimate:
     """Return the estimate from scores by head, (heads, layers), and scores without each block, (blocks, layers)."""
     parts = []
     if len(without_block) > 1:
