@@ -16,7 +16,7 @@ from frostline.scoring.fisher.sample import FisherSample
 from frostline.scoring.fisher.squared_gradients import squares_form_in_batches
 from frostline.scoring.score_inputs import Evidence
 from frostline.scoring.scores import LAYER_SCORES
-from frostline.scoring.scores.fisher import EXAMPLES, estimate_fisher
+from frostline.scoring.scores.fisher import EXAMPLES, Norm, estimate_fisher
 from frostline.scoring.uncertainty import Estimate
 from frostline.tasks.task import Kind
 
@@ -274,7 +274,7 @@ def test_names_of_labels_do_not_matter(label):
     assert torch.equal(first[1:], second[1:])
 
 
-def many_classes(encoder: Encoder, *, classes: int, rows: int = 60, seed: int = 0) -> Evidence:
+def many_classes(encoder: Encoder, *, classes: int, rows: int = 40, seed: int = 0) -> Evidence:
     return Evidence(
         states={},
         labels=torch.arange(rows) % classes,
@@ -288,7 +288,7 @@ def many_classes(encoder: Encoder, *, classes: int, rows: int = 60, seed: int = 
     )
 
 
-def exact_and_sampled(monkeypatch, *, norm: str, seeds: int = 16) -> tuple[torch.Tensor, list[Estimate]]:
+def exact_and_sampled(monkeypatch, *, norm: Norm, seeds: int = 12) -> tuple[torch.Tensor, list[Estimate]]:
     """The exact score of twelve classes for several seeds, (seeds, layers 1..L), and the usual estimate."""
     encoder = double_encoder("bert")
     sampled = [estimate_fisher(many_classes(encoder, classes=12, seed=seed), norm=norm) for seed in range(seeds)]

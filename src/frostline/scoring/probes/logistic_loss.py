@@ -56,10 +56,13 @@ def rounding_error(gram: Tensor) -> float:
 
 
 def dot(a: Tensor, b: Tensor) -> Tensor:
+    """Return the inner product of two tensors of the same shape."""
     return torch.dot(a.flatten(), b.flatten())
 
 
-def step_length(loss: Loss, weights: Tensor, logits: Tensor, direction: Tensor, towards: Tensor, *, slope: float) -> float:
+def step_length(
+    loss: Loss, weights: Tensor, logits: Tensor, direction: Tensor, towards: Tensor, *, slope: float
+) -> float:
     """Return the step length: where the slope along the direction is a fraction of the slope at the start.
 
     The logits along the line are known, so that a trial needs no product with the states. The loss is convex: its slope

@@ -45,7 +45,7 @@ def minimise_by_newton(loss: Loss, *, tolerance: float) -> tuple[Tensor, bool]:
 
 
 def _on_principal_axes(loss: Loss) -> tuple[Loss, Tensor, float]:
-    """Return the loss as a function of weights on the principal axes of the states, the axes, and the rounding error."""
+    """Return the loss in weights on the principal axes of the states, the axes, and the rounding error of X'X."""
     inner = loss.design[:, :-1]
     gram = inner.T @ inner
     axes = torch.linalg.eigh(gram).eigenvectors

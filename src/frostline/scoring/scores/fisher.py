@@ -107,9 +107,10 @@ def estimate_fisher(
 
     Args:
         evidence: evidence with encoder and tokens.
-        label: 'expected' over all labels (of up to five classes, else as 'sampled'), the 'true' one, one 'sampled' from the model's prediction, or the 'logit' of
-            each instead of its log-probability, weighted by its probability. The prediction is a softmax over classes
-            or over the choices of a question, in regression a Gaussian of unit variance.
+        label: 'expected' over all labels (of up to five classes, else as 'sampled'), the 'true' one, one 'sampled' from
+            the model's prediction, or the 'logit' of each instead of its log-probability, weighted by its probability.
+            The prediction is a softmax over classes or over the choices of a question, in regression a Gaussian of unit
+            variance.
         norm: 'frobenius', 'trace', or 'mean' over the layer's parameters.
         examples: largest number of rows, or questions, that are drawn from the evidence.
         heads: number of freshly initialised heads.
