@@ -13,7 +13,7 @@ INSTALL := $(BIN)/python -m pip install --disable-pip-version-check -c constrain
 STAMP := .venv/.set-up-$(shell (pwd; cat pyproject.toml constraints.txt) | cksum | cut -d' ' -f1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup embedded demo test test-slow test-studies test-browser docs docs-figures check format bench-measure bench-cost bench-heads bench-kernels bench-probe bench-regret bench-report bench-skip bench-time bench-tune clean distclean
+.PHONY: help setup embedded demo test test-slow test-studies test-browser docs docs-figures check format bench-measure bench-cost bench-heads bench-kernels bench-one-pass bench-probe bench-regret bench-report bench-skip bench-time bench-tune clean distclean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -79,6 +79,9 @@ bench-skip: $(STAMP) embedded ## Time skipping every span of layers against sepa
 
 bench-heads: $(STAMP) embedded ## Time training heads at all layers together against one after the other
 	$(BIN)/python bench/heads.py
+
+bench-one-pass: $(STAMP) embedded ## Time measuring and freezing in one pass against two, and many classes against two
+	$(BIN)/python bench/one_pass.py
 
 bench-probe: $(STAMP) embedded ## Time exact linear probes of all layers against scikit-learn's
 	$(BIN)/python bench/probe.py --threads 1

@@ -34,14 +34,16 @@ def race(
     return statistics.median(our_seconds), statistics.median(their_seconds), statistics.median(ratios)
 
 
-def take_turns(arms: dict[str, Callable[[], object]], *, rounds: int = 3) -> dict[str, list[float]]:
+def take_turns(
+    arms: dict[str, Callable[[], object]], *, rounds: int = 3, clock: Callable[[], float] = time.perf_counter
+) -> dict[str, list[float]]:
     """Seconds of every arm in every round; all arms run once in a round, every other round in reverse order."""
     times: dict[str, list[float]] = {name: [] for name in arms}
     for turn in range(rounds):
         for name in list(arms)[:: 1 if turn % 2 else -1]:
-            started = time.perf_counter()
+            started = clock()
             arms[name]()
-            times[name].append(time.perf_counter() - started)
+            times[name].append(clock() - started)
     return times
 
 

@@ -95,6 +95,13 @@ def test_the_folder_holds_the_model_and_everything_that_was_found_and_nothing_un
     assert len(lines(found.folder / "metrics.jsonl")) == found.tuned.recipe.epochs
 
 
+def test_every_text_is_tokenized_once(finished):
+    _, events = finished
+    read_texts = [texts for name, texts in events if name == "read"]
+    assert len(read_texts) == 3
+    assert sum(map(len, read_texts)) == len(frozenset().union(*read_texts)) == 120
+
+
 def test_the_store_holds_every_trial_of_the_race(finished):
     found, _ = finished
     with Store(found.folder / "store.sqlite") as store:

@@ -25,6 +25,7 @@ class Tokens:
     types: Ints  # (tokens,), 1 in the second text of a pair where the tokenizer marks it
     lengths: Ints  # (texts,)
     truncated: int  # number of texts that were longer than the limit and cut
+    is_cut: np.ndarray[Any, np.dtype[np.bool_]] | None = None  # (texts,), which ones, where known
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -42,7 +43,8 @@ class Tokens:
             ids=np.concatenate([self.ids[piece] for piece in pieces]),
             types=np.concatenate([self.types[piece] for piece in pieces]),
             lengths=self.lengths[np.asarray(rows)],
-            truncated=0,
+            truncated=0 if self.is_cut is None else int(self.is_cut[np.asarray(rows)].sum()),
+            is_cut=None if self.is_cut is None else self.is_cut[np.asarray(rows)],
         )
 
     def batches(self, budget: int) -> list[Ints]:
@@ -91,7 +93,8 @@ def tokenize(tokenizer: Any, texts: Sequence[str], pairs: Sequence[str] | None, 
     flat = {key: np.concatenate(values).astype(np.int64) for key, values in whole.items()}
     ids = flat["input_ids"]
     types = flat.get("token_type_ids", np.zeros_like(ids))
-    return Tokens(ids=ids, types=types, lengths=lengths, truncated=len(too_long))
+    is_cut = np.isin(np.arange(len(lengths)), too_long)
+    return Tokens(ids=ids, types=types, lengths=lengths, truncated=len(too_long), is_cut=is_cut)
 
 
 def _call(

@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+import numpy as np
 import torch
 
 from frostline.encoders.encoder import Encoder
 from frostline.errors import MeasureError, OptionError
+from frostline.kernels.batch_layout import Ints
 from frostline.progress import Progress, Step, silent
 from frostline.records import LayerScore, LayerScores
 from frostline.records.encoder_and_task import MeasuredEncoder, MeasuredTask
@@ -18,7 +20,15 @@ from frostline.scoring.chance import NULLS
 from frostline.scoring.reliability import agreements
 from frostline.scoring.score_inputs import Evidence
 from frostline.scoring.scores import Score
-from frostline.scoring.selection import Rows, choose_scores, draw_rows, options_in_words, rows_of, with_options
+from frostline.scoring.selection import (
+    Rows,
+    choose_scores,
+    draw_rows,
+    draw_texts,
+    options_in_words,
+    rows_of,
+    with_options,
+)
 from frostline.scoring.streaming import stream_scores
 from frostline.scoring.to_records import (
     Matrix,
@@ -29,7 +39,7 @@ from frostline.scoring.to_records import (
     similarity_matrices,
 )
 from frostline.scoring.uncertainty import Estimate
-from frostline.states.pooled import Pooling, pooled_states
+from frostline.states.pooled import Pooling, SeenTexts, pooled_states
 from frostline.tasks import Split, Task
 
 EXAMPLES = 5_000  # with more, the curves of Xie et al. 2022 hardly change
@@ -102,10 +112,34 @@ class _Scored:
     left_out: Mapping[str, str] = field(default_factory=dict)
 
 
+def texts_to_see(task: Task, options: MeasureOptions) -> tuple[Ints, list[Pooling]]:
+    """Return what a measurement needs of a pass over the measured split: numbers of its texts, and poolings.
+
+    Whoever has such a pass already hands it to `measure_layers`.
+    """
+    chosen, _ = choose_scores(options.scores, task, stream=options.stream)
+    texts = draw_texts(rows_of(task, options.rows), options.examples, seed=options.seed)
+    return texts, _poolings(chosen, options)
+
+
 def measure_layers(
-    encoder: Encoder, task: Task, options: MeasureOptions | None = None, *, progress: Progress = silent
+    encoder: Encoder,
+    task: Task,
+    options: MeasureOptions | None = None,
+    *,
+    seen: SeenTexts | None = None,
+    progress: Progress = silent,
 ) -> LayerScores:
-    """Return the layer scores of a loaded encoder for a loaded task."""
+    """Return the layer scores of a loaded encoder for a loaded task.
+
+    Args:
+        encoder: the encoder.
+        task: the task.
+        options: scores, rows and settings.
+        seen: tokens and pooled states of the texts that `texts_to_see` names, from a pass that has been made; None to
+            tokenize and run them now.
+        progress: progress callback.
+    """
     asked = options or MeasureOptions()
     chosen, left_out = choose_scores(asked.scores, task, stream=asked.stream)
     chosen = with_options(chosen, asked.options)
@@ -113,8 +147,11 @@ def measure_layers(
     if task.kind != "regression" and len(set(split.labels)) < 2:
         raise MeasureError(f"{task.name}: the {len(split)} sampled rows are all of one class; raise `examples`")
     started = time.perf_counter()
-    score_rows = _score_streamed if asked.stream else _score_states
-    scored = score_rows(encoder, task, split, chosen, asked, progress)
+    if asked.stream:
+        scored = _score_streamed(encoder, split, chosen, asked, progress)
+    else:
+        _check_seen(seen, task, asked)
+        scored = _score_states(encoder, task, split, chosen, asked, seen, progress)
     limit = encoder.default_length if asked.max_length is None else asked.max_length
     left_out = {**left_out, **scored.left_out}
     notes = notes_on(encoder, task, split, asked.rows, scored.truncated, limit, scored.scores)
@@ -154,8 +191,14 @@ def measure_layers(
     )
 
 
+def _check_seen(seen: SeenTexts | None, task: Task, asked: MeasureOptions) -> None:
+    """Refuse the states of other texts than the measured ones."""
+    if seen is not None and not np.array_equal(seen.texts, texts_to_see(task, asked)[0]):
+        raise ValueError(f"the {len(seen.texts):,} texts that were seen are not those to be measured")
+
+
 def _score_streamed(
-    encoder: Encoder, task: Task, split: Split, chosen: Sequence[Score], asked: MeasureOptions, progress: Progress
+    encoder: Encoder, split: Split, chosen: Sequence[Score], asked: MeasureOptions, progress: Progress
 ) -> _Scored:
     scores, truncated = stream_scores(
         encoder, split, chosen, pooling=asked.pooling, max_length=asked.max_length, progress=progress
@@ -163,14 +206,26 @@ def _score_streamed(
     return _Scored(scores=scores, truncated=truncated, states_ready=time.perf_counter())
 
 
-def _score_states(
-    encoder: Encoder, task: Task, split: Split, chosen: Sequence[Score], asked: MeasureOptions, progress: Progress
-) -> _Scored:
+def _poolings(chosen: Sequence[Score], asked: MeasureOptions) -> list[Pooling]:
+    """Return the poolings of the measured rows, each once."""
     poolings: list[Pooling] = [asked.pooling, *(score.pooling for score in chosen if score.pooling)]
     poolings += ["first"] if asked.similarity else []
+    return list(dict.fromkeys(poolings))
+
+
+def _score_states(
+    encoder: Encoder,
+    task: Task,
+    split: Split,
+    chosen: Sequence[Score],
+    asked: MeasureOptions,
+    seen: SeenTexts | None,
+    progress: Progress,
+) -> _Scored:
+    poolings = _poolings(chosen, asked)
     others = _other_rows(encoder, task, chosen, asked, progress)
     evidence = replace(
-        _look(encoder, task, split, poolings, asked, progress),
+        _look(encoder, task, split, poolings, asked, progress, seen=seen),
         check=others.get(asked.chosen_on),
         held=others.get(asked.judged_on),
     )
@@ -189,13 +244,22 @@ def _score_states(
 
 
 def _look(
-    encoder: Encoder, task: Task, split: Split, poolings: Sequence[Pooling], asked: MeasureOptions, progress: Progress
+    encoder: Encoder,
+    task: Task,
+    split: Split,
+    poolings: Sequence[Pooling],
+    asked: MeasureOptions,
+    progress: Progress,
+    *,
+    seen: SeenTexts | None = None,
 ) -> Evidence:
-    """Return the encoder's view of rows."""
-    tokens = encoder.tokenize(split.texts, split.pairs, max_length=asked.max_length)
-    states = pooled_states(
-        encoder, tokens, poolings=list(dict.fromkeys(poolings)), memory_limit=asked.memory_limit, progress=progress
-    )
+    """Return the encoder's view of rows, of which those that were seen are not run again."""
+    if seen is None:
+        tokens, states = encoder.tokenize(split.texts, split.pairs, max_length=asked.max_length), {}
+    else:
+        tokens, states = seen.tokens, {name: seen.states[name] for name in poolings if name in seen.states}
+    if missing := [name for name in dict.fromkeys(poolings) if name not in states]:
+        states |= pooled_states(encoder, tokens, poolings=missing, memory_limit=asked.memory_limit, progress=progress)
     numbers = {group: number for number, group in enumerate(dict.fromkeys(split.groups or ()))}
     groups = range(len(split)) if split.groups is None else [numbers[group] for group in split.groups]
     return Evidence(

@@ -7,11 +7,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
+import numpy as np
+
 from frostline.errors import MeasureError, OptionError
+from frostline.kernels.batch_layout import Ints
 from frostline.options import as_word, read_options
 from frostline.scoring.scores import LAYER_SCORES, Score
 from frostline.tasks import Split, Task
-from frostline.tasks.splits import sample
+from frostline.tasks.splits import sample, sampled_rows
 
 Rows = Literal["train", "validation", "test"]
 
@@ -78,5 +81,19 @@ def rows_of(task: Task, rows: Rows) -> Split:
 
 def draw_rows(split: Split, examples: int, *, seed: int) -> Split:
     """Return a sample of at most `examples` rows; a question counts as many rows as it has choices."""
+    return sample(split, _most_rows(split, examples), seed=seed).as_rows()
+
+
+def draw_texts(split: Split, examples: int, *, seed: int) -> Ints:
+    """Return the numbers of the texts of `draw_rows`, ascending; each choice of a question is a text."""
+    rows = np.array(sampled_rows(split, _most_rows(split, examples), seed=seed), dtype=np.int64)
+    if split.choices is None:
+        return rows
+    counts = np.array([len(choices) for choices in split.choices])
+    starts = np.cumsum(counts) - counts
+    return np.concatenate([np.arange(starts[row], starts[row] + counts[row]) for row in rows])
+
+
+def _most_rows(split: Split, examples: int) -> int:
     per_question = max(map(len, split.choices)) if split.choices else 1
-    return sample(split, max(1, examples // per_question), seed=seed).as_rows()
+    return max(1, examples // per_question)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from frostline.costs.cost import Costs
@@ -9,16 +10,20 @@ from frostline.costs.timing import Speed, calibrate
 from frostline.costs.workload import make_workload
 from frostline.encoders.encoder import Encoder
 from frostline.progress import Progress, Step, silent
-from frostline.records import LayerScores, Proposal, Recipe
+from frostline.records import LayerScores, Plan, Proposal, Recipe
 from frostline.records.budget import Budget
 from frostline.records.plans import Plans
-from frostline.scoring.measurement import MeasureOptions, measure_layers
+from frostline.scoring.measurement import MeasureOptions, measure_layers, texts_to_see
 from frostline.scoring.scores import LAYER_SCORES
 from frostline.scoring.selection import DEFAULT_SCORES
 from frostline.search.limits import check_limits, within, worth_trying
 from frostline.search.proposals import needed_scores, propose
+from frostline.states.frozen import StatesAt
 from frostline.tasks import Task
 from frostline.training.shared_inputs import SharedInputs
+
+_MOST_AHEAD = 1 << 30  # bytes of states that are frozen before it is known which of them plans need
+_BYTES = 4  # of a number, at most
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,24 +59,59 @@ class Inputs:
 
 def make_plans(inputs: Inputs, *, progress: Progress = silent) -> Plans:
     """Return plans for an encoder and a task, with their costs on this machine."""
-    costs = inputs.costs(inputs.shared(progress))
-    scores = measure_for_plans(inputs, progress=progress)
+    shared = inputs.shared(progress)
+    costs = inputs.costs(shared)
+    scores = measure_for_plans(inputs, shared=shared, progress=progress)
     proposals, notes = plans_within(scores, costs.at(time_steps(inputs, costs, progress)), inputs)
     return Plans(encoder=scores.encoder, task=scores.task, proposals=tuple(proposals), notes=tuple(notes))
 
 
-def measure_for_plans(inputs: Inputs, *, progress: Progress = silent) -> LayerScores:
-    """Return the default layer scores and those that strategies need, without those that do not fit the task."""
+def measure_for_plans(
+    inputs: Inputs,
+    *,
+    shared: SharedInputs | None = None,
+    keep: Sequence[StatesAt] = (),
+    progress: Progress = silent,
+) -> LayerScores:
+    """Return the default layer scores and those that strategies need, without those that do not fit the task.
+
+    Args:
+        inputs: encoder, task and recipe.
+        shared: inputs of the trials; the pass over the training rows uses their tokens and freezes states for them.
+        keep: states to freeze in the same pass.
+        progress: progress callback.
+    """
+    options = _options(inputs)
+    if shared is None:
+        return measure_layers(inputs.encoder, inputs.task, options, progress=progress)
+    texts, poolings = texts_to_see(inputs.task, options)
+    seen = shared.pass_over("train", keep=keep, texts=texts, poolings=poolings, memory_limit=options.memory_limit)
+    return measure_layers(inputs.encoder, inputs.task, options, seen=seen, progress=progress)
+
+
+def _options(inputs: Inputs) -> MeasureOptions:
     names = dict.fromkeys([*DEFAULT_SCORES, *needed_scores(inputs.encoder.depth)])
     scores = [LAYER_SCORES[name] for name in names if name in LAYER_SCORES]
     has_classes = inputs.task.kind != "regression"
-    options = MeasureOptions(
+    return MeasureOptions(
         scores=[score.name for score in scores if has_classes or score.needs != "classes"],
         needs_all=False,  # plans that follow a score that is not there are not proposed
         max_length=inputs.recipe.max_length,
         seed=inputs.recipe.seed,
     )
-    return measure_layers(inputs.encoder, inputs.task, options, progress=progress)
+
+
+def states_of_any_plan(costs: Costs, depth: int) -> list[StatesAt]:
+    """Return the states that plans start from, whichever layers scores favour; none if they would fill the disk.
+
+    Written while the rows are measured, they save a second pass.
+    """
+    spans = [Plan.span(layer, depth, depth) for layer in range(1, depth + 1)]
+    heads = [Plan(layers=(), head=layer) for layer in range(1, depth + 1)]
+    places = costs.frozen_at([*spans, *heads])
+    tokens, texts = int(costs.load.train.sum()), len(costs.load.train)
+    size = sum(texts if at.reads.is_single else tokens for at in places) * costs.encoder.width * _BYTES
+    return places if size <= _MOST_AHEAD else []
 
 
 def time_steps(inputs: Inputs, costs: Costs, progress: Progress = silent) -> Speed:

@@ -28,7 +28,7 @@ from frostline.records._json import Record
 from frostline.records.run import Decision, Judged, RunRecord
 from frostline.search.decision import decide, trade_offs
 from frostline.search.limits import fitting_time
-from frostline.search.planning import Inputs, measure_for_plans, plans_within, time_steps
+from frostline.search.planning import Inputs, measure_for_plans, plans_within, states_of_any_plan, time_steps
 from frostline.search.run_result import Run
 from frostline.search.successive_halving import Entry, Race, Trials, race
 from frostline.stats.intervals import compare, interval
@@ -134,7 +134,9 @@ class Search:
     def _search(self, shared: SharedInputs, costs: Costs) -> Run:
         clock = _Clock(self.work_folder / _SPENT, self.progress)
         task, seed = self.inputs.task, self.inputs.recipe.seed
-        scores = self._once(_SCORES, LayerScores, partial(measure_for_plans, self.inputs, progress=self.progress))
+        keep = states_of_any_plan(costs, self.inputs.encoder.depth)
+        measure = partial(measure_for_plans, self.inputs, shared=shared, keep=keep, progress=self.progress)
+        scores = self._once(_SCORES, LayerScores, measure)
         clock.lap("measuring")
         costs = costs.at(self._once(_SPEED, Speed, partial(time_steps, self.inputs, costs, self.progress)))
         proposals, notes = plans_within(scores, costs, self.inputs)

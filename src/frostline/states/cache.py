@@ -31,7 +31,9 @@ from frostline.files.checksums import bits_of, file_checksum
 from frostline.files.disk_arrays import array_in
 from frostline.kernels.batch_layout import Reads
 from frostline.progress import Progress, Step, silent
-from frostline.states.frozen import DType, FrozenStates, StatesAt, compute, round_states
+from frostline.states.frozen import DType, FrozenStates, StatesAt, round_states
+from frostline.states.layer_pass import TextBatch, each_layer
+from frostline.states.pooled import STAGE, PooledStates
 
 FORMAT = 2
 _DEFAULT_LIMIT = "32"  # GB
@@ -76,9 +78,12 @@ def open_together(
     *,
     dtype: DType = "float16",
     keep: bool = True,
+    pooled: PooledStates | None = None,
     progress: Progress = silent,
 ) -> tuple[list[FrozenStates], list[str]]:
     """Return the states of texts at several layers, and notes; missing entries are built in one pass.
+
+    The same pass collects pooled states where they are asked for, even if no entry is missing.
 
     Args:
         encoder: the encoder, in eval mode.
@@ -86,10 +91,12 @@ def open_together(
         places: layers, and the tokens to keep.
         dtype: number format of the states on disk.
         keep: whether to use the disk.
+        pooled: pooled states of the same texts, to be collected from the same pass.
         progress: progress callback.
     """
     all_states = [FrozenStates(encoder, tokens, at.layer, dtype=dtype, reads=at.reads) for at in places]
     if not keep:
+        _fill([], pooled, progress)
         return all_states, []
     cache_limit()  # refuses a wrong limit even if nothing has to be built
     notes = []
@@ -102,10 +109,10 @@ def open_together(
             notes.append(f"a cached file was damaged ({broken}) and is rebuilt")
         if not states.is_kept:
             missing.append((states, entry))
-    return all_states, [*notes, *_build(missing, progress)]
+    return all_states, [*notes, *_build(missing, pooled, progress)]
 
 
-def _build(missing: Sequence[tuple[FrozenStates, Path]], progress: Progress) -> list[str]:
+def _build(missing: Sequence[tuple[FrozenStates, Path]], pooled: PooledStates | None, progress: Progress) -> list[str]:
     """Compute states into new entries, and return notes about those that do not fit, which are computed on demand."""
     notes: list[str] = []
     with contextlib.ExitStack() as stack:
@@ -121,7 +128,7 @@ def _build(missing: Sequence[tuple[FrozenStates, Path]], progress: Progress) -> 
                 new.append(_New(states=states, entry=entry, folder=folder, array=array))
             except OSError as error:
                 notes.append(f"frozen states cannot be kept in {entry.parent} ({error.strerror}): recomputing them")
-        _fill(new, progress)
+        _fill(new, pooled, progress)
         for built in new:
             if not built.overflows:
                 notes += _finish(built)
@@ -130,7 +137,7 @@ def _build(missing: Sequence[tuple[FrozenStates, Path]], progress: Progress) -> 
         states.dtype = "float32"
     if too_large:
         notes.append("float16 cannot hold these states (values beyond 65,504): they are kept as float32")
-        notes += _build(too_large, progress)
+        notes += _build(too_large, None, progress)
     return notes
 
 
@@ -143,6 +150,13 @@ class _New:
     folder: Path
     array: np.ndarray[Any, Any]
     overflows: bool = False  # float16 cannot hold it
+
+    def add(self, batch: TextBatch, states: torch.Tensor) -> None:
+        """Write the states of a batch, unless their number format cannot hold them."""
+        kept = round_states(batch.layout.read(states, self.states.reads), self.states.dtype).cpu()
+        self.overflows = str(kept.dtype) != f"torch.{self.states.dtype}"
+        if not self.overflows:
+            self.array[self.states.positions(batch.rows)] = kept.numpy()
 
 
 def _reserve(states: FrozenStates, root: Path, *, taken: int) -> str | None:
@@ -163,19 +177,25 @@ def _reserve(states: FrozenStates, root: Path, *, taken: int) -> str | None:
     return None
 
 
-def _fill(new: Sequence[_New], progress: Progress) -> None:
-    """Write all states, in one pass over the texts."""
-    done = 0
-    for rows, batches in compute([entry.states for entry in new]) if new else ():
-        for entry, batch in zip(new, batches, strict=True):
-            kept = round_states(batch, entry.states.dtype).cpu()
-            entry.overflows |= str(kept.dtype) != f"torch.{entry.states.dtype}"
-            if not entry.overflows:
-                entry.array[entry.states.positions(rows)] = kept.numpy()
-        if all(entry.overflows for entry in new):
+def _fill(new: Sequence[_New], pooled: PooledStates | None, progress: Progress) -> None:
+    """Write all states, and collect pooled ones, in one pass over the texts."""
+    if not new:
+        if pooled is not None:
+            pooled.run(progress)
+        return
+    encoder, tokens, done = new[0].states.encoder, new[0].states.tokens, 0
+    last = max(entry.states.layer for entry in new) if pooled is None else encoder.depth
+    for batch, layer, states in each_layer(encoder, tokens, last=last):
+        for entry in new:
+            if entry.states.layer == layer and not entry.overflows:
+                entry.add(batch, states)
+        if pooled is not None:
+            pooled.add(batch, layer, states)
+        elif all(entry.overflows for entry in new):
             return
-        done += len(rows)
-        progress(Step(stage="frozen states", done=done, total=len(new[0].states.tokens)))
+        if layer == last:
+            done += len(batch.rows)
+            progress(Step(stage="frozen states" if pooled is None else STAGE, done=done, total=len(tokens)))
 
 
 def _finish(entry: _New) -> list[str]:

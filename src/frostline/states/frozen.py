@@ -12,9 +12,10 @@ import torch
 from torch import Tensor
 
 from frostline.encoders.encoder import Encoder
-from frostline.encoders.tokens import TOKENS_PER_BATCH, Tokens
+from frostline.encoders.tokens import Tokens
 from frostline.files.disk_arrays import nameless_array
 from frostline.kernels.batch_layout import Ints, Reads
+from frostline.states.layer_pass import each_layer
 
 DType = Literal["float16", "float32"]
 
@@ -102,18 +103,14 @@ def compute(
         wanted: states of the same texts and encoder at different layers.
         batches: positions of texts; by default all of them, in batches of similar length.
     """
-    encoder, tokens = wanted[0].encoder, wanted[0].tokens
     layers = {states.layer for states in wanted}
-    with torch.no_grad():
-        for rows in tokens.batches(TOKENS_PER_BATCH) if batches is None else batches:
-            batch = tokens.take(rows)
-            layout = encoder.layout(batch)
-            start = encoder.embed(batch, layout)
-            passing = {0: start}
-            for number, state in enumerate(encoder.run_each(start, layout, 1, max(layers)), start=1):
-                if number in layers:
-                    passing[number] = state
-            yield rows, [layout.read(passing[states.layer], states.reads) for states in wanted]
+    passing: dict[int, Tensor] = {}
+    for batch, layer, states in each_layer(wanted[0].encoder, wanted[0].tokens, last=max(layers), batches=batches):
+        if layer in layers:
+            passing[layer] = states
+        if layer == max(layers):
+            yield batch.rows, [batch.layout.read(passing[one.layer], one.reads) for one in wanted]
+            passing = {}
 
 
 def states_of_layers(encoder: Encoder, tokens: Tokens, *, dtype: DType, reads: Reads) -> FrozenStates:

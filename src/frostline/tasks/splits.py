@@ -46,6 +46,12 @@ def sample(split: Split, n: int, *, balanced: bool = False, seed: int = 0) -> Sp
     A multiple-choice split is sampled by question: sample first, then expand with `as_rows`. Balanced samples have n //
     classes rows of each class, or the size of the smallest class if that is less.
     """
+    rows = sampled_rows(split, n, balanced=balanced, seed=seed)
+    return split if len(rows) == len(split) else split.take(rows)
+
+
+def sampled_rows(split: Split, n: int, *, balanced: bool = False, seed: int = 0) -> list[int]:
+    """Return the positions of the rows of a `sample`, ascending."""
     if n < 1:
         raise OptionError(f"a sample needs at least one row, but got {n}")
     strata = strata_of(split)
@@ -58,13 +64,13 @@ def sample(split: Split, n: int, *, balanced: bool = False, seed: int = 0) -> Sp
             raise OptionError(f"a balanced sample of {n} rows is too small for {len(sizes)} classes")
         quotas = dict.fromkeys(sizes, quota)
     elif n >= len(split):
-        return split
+        return list(range(len(split)))
     else:
         quotas = _proportional(sizes, n)
     members = group_by(range(len(split)), strata.__getitem__)
     ranks = row_ranks(split, f"sample {seed}", tell_copies_apart=True)
     picked = [i for s, quota in quotas.items() for i in sorted(members[s], key=ranks.__getitem__)[:quota]]
-    return split.take(sorted(picked))
+    return sorted(picked)
 
 
 def strata_of(split: Split) -> list[int]:

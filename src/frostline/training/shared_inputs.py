@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import torch
@@ -15,6 +15,7 @@ from frostline.progress import Progress, detailed, silent
 from frostline.records import Recipe
 from frostline.states.cache import open_together
 from frostline.states.frozen import DType, FrozenStates, StatesAt
+from frostline.states.pooled import PooledStates, Pooling, SeenTexts
 from frostline.tasks import Task
 from frostline.tasks.splits import row_ranks, strata_of
 from frostline.training.dataset import Examples, frozen_at, tokenize_split
@@ -71,20 +72,60 @@ class SharedInputs:
         """Read or build the states at several layers, for each split in one pass."""
         distinct = list(dict.fromkeys(layers))
         for split in splits:
-            missing = [at for at in distinct if (split, at) not in self._states]
-            if not missing:
-                continue
-            opened, notes = open_together(
-                self.encoder,
-                self.tokens(split)[0],
-                missing,
-                dtype=self.dtype,
-                keep=self.keep,
-                progress=detailed(self._progress, split),
-            )
-            self._states |= {(split, at): states for at, states in zip(missing, opened, strict=True)}
-            for note in notes:
-                self._note(note)
+            self._open(split, distinct, None)
+
+    def pass_over(
+        self,
+        split: str,
+        *,
+        keep: Iterable[StatesAt] = (),
+        texts: Ints | None = None,
+        poolings: Sequence[Pooling] = ("mean", "first"),
+        memory_limit: int | None = None,
+    ) -> SeenTexts:
+        """Return the pooled states of a split's texts, and freeze states at several layers, all in one pass.
+
+        Both are bit-identical to those of separate passes. States depend on the batch in which a text runs, in the last
+        digits; where only some of the texts are pooled, these therefore run once more in batches of their own.
+
+        Args:
+            split: name of the split.
+            keep: states that plans will start from, as `freeze` has them.
+            texts: numbers of the texts to pool, ascending; None for all of them.
+            poolings: how a text's tokens become one vector.
+            memory_limit: size in bytes beyond which pooled states are in a temporary file.
+        """
+        tokens, distinct = self.tokens(split)[0], list(dict.fromkeys(keep))
+        numbers = np.arange(len(tokens)) if texts is None else texts
+        is_whole = len(numbers) == len(tokens)
+        pooled = PooledStates(
+            self.encoder,
+            tokens if is_whole else tokens.take(numbers),
+            poolings=list(dict.fromkeys(poolings)),
+            memory_limit=memory_limit,
+        )
+        self._open(split, distinct, pooled if is_whole else None)
+        if not is_whole:
+            pooled.run(self._progress)
+        return SeenTexts(tokens=pooled.tokens, states=pooled.result(), texts=numbers)
+
+    def _open(self, split: str, layers: Sequence[StatesAt], pooled: PooledStates | None) -> None:
+        """Read or build the states at several layers, and collect pooled ones in the same pass."""
+        missing = [at for at in layers if (split, at) not in self._states]
+        if not missing and pooled is None:
+            return
+        opened, notes = open_together(
+            self.encoder,
+            self.tokens(split)[0],
+            missing,
+            dtype=self.dtype,
+            keep=self.keep,
+            pooled=pooled,
+            progress=detailed(self._progress, split),
+        )
+        self._states |= {(split, at): states for at, states in zip(missing, opened, strict=True)}
+        for note in notes:
+            self._note(note)
 
     def examples(self, tunable: Tunable, split: str) -> Examples:
         """Return the rows of a split for a plan."""

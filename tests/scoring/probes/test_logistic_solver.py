@@ -32,7 +32,7 @@ def reference(states: torch.Tensor, labels: torch.Tensor) -> tuple[np.ndarray, n
     return model.coef_.T, model.decision_function(standard).reshape(len(states), -1)
 
 
-@pytest.mark.parametrize("classes", [2, 3, 10])
+@pytest.mark.parametrize("classes", [2, 3, 10, 11, 40])
 @pytest.mark.parametrize("apart", [0.3, 2.0])
 def test_weights_and_probabilities_equal_scikit_learns(classes, apart):
     states, labels = draw(classes, classes=classes, apart=apart)
@@ -43,7 +43,7 @@ def test_weights_and_probabilities_equal_scikit_learns(classes, apart):
     np.testing.assert_allclose(found(states).numpy(), logits, atol=1e-5)
 
 
-@pytest.mark.parametrize("classes", [2, 3, 10])
+@pytest.mark.parametrize("classes", [2, 3, 10, 11, 40])
 def test_float32_at_the_default_tolerance_is_close_enough_for_equal_predictions(classes):
     states, labels = draw(classes, classes=classes, rows=1000, width=60)
     _, logits = reference(states.float(), labels)
@@ -68,7 +68,7 @@ def test_the_gradient_vanishes_at_the_fit(seed, classes, rows, width, apart):
     assert excess.sum(0).abs().max() < 1e-5
 
 
-@pytest.mark.parametrize("classes", [2, 4])
+@pytest.mark.parametrize("classes", [2, 4, 20])
 def test_classes_that_part_perfectly_converge(classes):
     states, labels = draw(0, classes=classes, apart=50.0)
     found = fit_logistic(states, labels, tolerance=1e-9)
@@ -77,7 +77,7 @@ def test_classes_that_part_perfectly_converge(classes):
     np.testing.assert_allclose(found.weights.numpy(), reference(states, labels)[0], atol=1e-6)
 
 
-@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("classes", [2, 3, 12])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_states_wider_than_there_are_rows_converge(classes, dtype):
     states, labels = draw(1, classes=classes, rows=40, width=120)
@@ -86,7 +86,7 @@ def test_states_wider_than_there_are_rows_converge(classes, dtype):
     np.testing.assert_allclose(found(states.to(dtype)).numpy(), reference(states, labels)[1], atol=2e-3)
 
 
-@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("classes", [2, 3, 12])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_entries_that_repeat_others_share_their_weight(classes, dtype):
     states, labels = draw(2, classes=classes)
@@ -98,7 +98,7 @@ def test_entries_that_repeat_others_share_their_weight(classes, dtype):
 
 
 @pytest.mark.parametrize("constant", [0.0, 7.3, 1e-32, 3e4])
-@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("classes", [2, 3, 12])
 def test_entries_that_are_constant_up_to_rounding_are_left_out(constant, classes):
     states, labels = draw(3, classes=classes)
     noise = 1 + 1e-8 * torch.randn(len(states), 1, generator=torch.Generator().manual_seed(0))
@@ -108,7 +108,7 @@ def test_entries_that_are_constant_up_to_rounding_are_left_out(constant, classes
     torch.testing.assert_close(found(wider), fit_logistic(states.float(), labels)(states.float()), atol=1e-4, rtol=0)
 
 
-@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("classes", [2, 3, 12])
 def test_constant_states_give_every_class_its_share(classes):
     _, labels = draw(4, classes=classes)
     found = fit_logistic(torch.ones(len(labels), 8), labels)

@@ -16,7 +16,8 @@ from frostline.scoring.fisher.sample import FisherSample
 from frostline.scoring.fisher.squared_gradients import squares_form_in_batches
 from frostline.scoring.score_inputs import Evidence
 from frostline.scoring.scores import LAYER_SCORES
-from frostline.scoring.scores.fisher import EXAMPLES, estimate_fisher
+from frostline.scoring.scores.fisher import EXAMPLES, Norm, estimate_fisher
+from frostline.scoring.uncertainty import Estimate
 from frostline.tasks.task import Kind
 
 LENGTHS = (5, 12, 3, 9, 2, 12)
@@ -271,6 +272,63 @@ def test_names_of_labels_do_not_matter(label):
     renamed = replace(evidence, labels=torch.tensor([7, 4, 9])[evidence.labels])
     first, second = (estimate_fisher(e, label=label, uncertainty=False).values for e in (evidence, renamed))
     assert torch.equal(first[1:], second[1:])
+
+
+def many_classes(encoder: Encoder, *, classes: int, rows: int = 40, seed: int = 0) -> Evidence:
+    return Evidence(
+        states={},
+        labels=torch.arange(rows) % classes,
+        groups=torch.arange(rows),
+        kind="classification",
+        metric="accuracy",
+        pooling="mean",
+        seed=seed,
+        encoder=encoder,
+        tokens=random_tokens(tuple(3 + row % 9 for row in range(rows))),
+    )
+
+
+def exact_and_sampled(monkeypatch, *, norm: Norm, seeds: int = 12) -> tuple[torch.Tensor, list[Estimate]]:
+    """The exact score of twelve classes for several seeds, (seeds, layers 1..L), and the usual estimate."""
+    encoder = double_encoder("bert")
+    sampled = [estimate_fisher(many_classes(encoder, classes=12, seed=seed), norm=norm) for seed in range(seeds)]
+    monkeypatch.setattr("frostline.scoring.scores.fisher.MOST_EXACT", 12)
+    exact = [
+        estimate_fisher(many_classes(encoder, classes=12, seed=seed), norm=norm, uncertainty=False).values[1:]
+        for seed in range(seeds)
+    ]
+    return torch.stack(exact), sampled
+
+
+def test_labels_of_many_classes_are_sampled_without_bias(monkeypatch):
+    exact, sampled = exact_and_sampled(monkeypatch, norm="trace")
+    ratios = torch.stack([estimate.values[1:] for estimate in sampled]) / exact
+    error = ratios.std(0) / len(ratios) ** 0.5
+    assert bool((error > 0).all())
+    assert bool(((ratios.mean(0) - 1).abs() < 3.5 * error).all())
+
+
+@pytest.mark.parametrize("norm", ["frobenius", "trace"])
+def test_intervals_of_sampled_labels_contain_the_exact_score(monkeypatch, norm):
+    exact, sampled = exact_and_sampled(monkeypatch, norm=norm)
+    ends = [estimate.interval() for estimate in sampled]
+    contains = [(low[1:] <= values) & (values <= high[1:]) for (low, high), values in zip(ends, exact, strict=True)]
+    assert torch.stack(contains).double().mean() >= 0.95
+    ratios = torch.stack([estimate.values[1:] for estimate in sampled]) / exact
+    assert (ratios.mean() - 1).abs() < 0.03  # far less than an interval's reach
+
+
+def test_up_to_five_classes_are_exact_and_more_equal_sampled_labels():
+    encoder = tiny_encoder("bert")
+    exact, sampled = (
+        estimate_fisher(many_classes(encoder, classes=classes), uncertainty=False).values[1:] for classes in (5, 6)
+    )
+    by_name = [
+        estimate_fisher(many_classes(encoder, classes=classes), label="sampled", uncertainty=False).values[1:]
+        for classes in (5, 6)
+    ]
+    assert not torch.equal(exact, by_name[0])
+    assert torch.equal(sampled, by_name[1])
 
 
 def test_no_more_than_the_asked_for_examples_are_used():

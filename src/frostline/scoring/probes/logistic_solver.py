@@ -2,7 +2,8 @@
 
 The second derivative of the logistic loss is bounded by a multiple of X'X for all weights (Böhning), and equals it at
 weight zero. One Cholesky factor per layer is therefore a good preconditioner throughout, and L-BFGS that starts from it
-needs a dozen matrix-vector products where plain L-BFGS needs hundreds.
+needs a dozen matrix-vector products where plain L-BFGS needs hundreds. With many classes the bound is loose, because
+each class is decided by few rows: there Newton's method is used, to the same optimum (`newton`).
 
 To reach the same objective, scikit-learn takes 10 times as long on the embedded encoder's states (7 layers, 4,000 x
 384, two classes; its newton-cholesky solver 2.6 times) and 1.5 times on random ones (4,000 x 768, five classes;
@@ -19,14 +20,16 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from frostline.scoring.probes.logistic_loss import Loss, dot, rounding_error, step_length, without_mean
+from frostline.scoring.probes.newton import minimise_by_newton
+
 # A state's entry that varies by no more than this share of its size, or of the largest entry's spread, is rounding.
 _ROUNDING = 1e-6
 _BLOCK = 64  # rows
 _MEMORY = 5  # past moves that L-BFGS uses; more help little with a good preconditioner
 _MOST_STEPS = 500
 _PATIENCE = 20  # steps without progress, at the limit of the precision
-_MOST_TRIES = 20
-_FLATTER = 0.3  # a step ends where the slope is this share of what it was
+_MANY_CLASSES = 10  # with more, Newton's method is faster
 _MOVED = 1.5  # the mean curvature is factored again when it has changed by this factor
 
 _Move = tuple[Tensor, Tensor, Tensor]  # change of the weights, change of the gradient, one over their product
@@ -80,8 +83,9 @@ def fit_logistic(
     """
     design, centre, inverse_scale = _standardise(states, scaled=scaled)
     target = torch.nn.functional.one_hot(classes).T.to(design.dtype).contiguous()
-    loss = _Loss(design, target[1:] if len(target) == 2 else target, penalty=penalty)
-    weights, is_converged = _minimise(loss, tolerance=tolerance)
+    loss = Loss(design, target[1:] if len(target) == 2 else target, penalty=penalty)
+    minimise = minimise_by_newton if len(target) > _MANY_CLASSES else _minimise
+    weights, is_converged = minimise(loss, tolerance=tolerance)
     return LinearFit(
         weights=weights[:, :-1].T,
         intercepts=weights[:, -1],
@@ -132,51 +136,15 @@ def _standardise(states: Tensor, *, scaled: bool) -> tuple[Tensor, Tensor, Tenso
     return design, centre, inverse_scale
 
 
-class _Loss:
-    """Penalised cross-entropy and its derivatives, as a function of logits and weights.
-
-    Outputs come first, (outputs, rows) and (outputs, width + 1): products with few outputs are then several times
-    faster.
-    """
-
-    def __init__(self, design: Tensor, target: Tensor, *, penalty: float) -> None:
-        self.design = design
-        self.target = target
-        self.is_binary = len(target) == 1
-        self.shrinkage = penalty
-        self.penalty = design.new_full((design.shape[1],), penalty)
-        self.penalty[-1] = 0.0
-
-    def start(self) -> Tensor:
-        """Return (outputs, width + 1): zero weights, and intercepts that give every class its share of the rows."""
-        share = self.target.mean(1)
-        weights = self.design.new_zeros(len(share), self.design.shape[1])
-        weights[:, -1] = torch.logit(share) if self.is_binary else share.log() - share.log().mean()
-        return weights
-
-    def probabilities(self, logits: Tensor) -> Tensor:
-        """Return (outputs, rows): probabilities of the second of two classes, or of each."""
-        return torch.sigmoid(logits) if self.is_binary else torch.softmax(logits, dim=0)
-
-    def gradient(self, weights: Tensor, probabilities: Tensor) -> Tensor:
-        """Return (outputs, width + 1): the gradient at weights with these probabilities."""
-        slopes = (probabilities - self.target) @ self.design + self.penalty * weights
-        return slopes if self.is_binary else _without_mean(slopes)
-
-    def slope(self, logits: Tensor, towards: Tensor) -> float:
-        """Return the directional derivative along a line of logits, without the penalty."""
-        return float(_dot(self.probabilities(logits) - self.target, towards))
-
-
 class _BinaryCurvature:
     """The second derivative with every row's p (1 - p) replaced by their mean, as a Cholesky factor.
 
     It is factored again when the mean has changed much: rows of well-separated classes hardly count.
     """
 
-    def __init__(self, loss: _Loss) -> None:
+    def __init__(self, loss: Loss) -> None:
         self._gram = loss.design.T @ loss.design
-        self._penalty = loss.penalty + _rounding(self._gram)
+        self._penalty = loss.penalty + rounding_error(self._gram)
         self._mean = float("nan")
         self._factor = self._gram
 
@@ -199,12 +167,12 @@ class _ClassCurvature:
     classes invert it exactly. Centred states are orthogonal to the intercepts, whose part is inverted by itself.
     """
 
-    def __init__(self, loss: _Loss) -> None:
+    def __init__(self, loss: Loss) -> None:
         inner = loss.design[:, :-1]
         gram = inner.T @ inner
         spreads, self._axes = torch.linalg.eigh(gram)
         self._spreads = spreads.clamp(min=0)
-        self._penalty = loss.shrinkage + _rounding(gram)
+        self._penalty = loss.shrinkage + rounding_error(gram)
         self._rows = len(inner)
 
     def inverse(self, probabilities: Tensor, gradient: Tensor) -> Tensor:
@@ -215,20 +183,10 @@ class _ClassCurvature:
         turned = directions.T @ gradient
         weights = (turned[:, :-1] @ self._axes) / (sizes * self._spreads + self._penalty) @ self._axes.T
         intercepts = turned[:, -1:] / (sizes * self._rows + self._penalty)
-        return _without_mean(directions @ torch.cat([weights, intercepts], dim=1))
+        return without_mean(directions @ torch.cat([weights, intercepts], dim=1))
 
 
-def _without_mean(weights: Tensor) -> Tensor:
-    """Remove the mean over classes, which changes no probability and may only drift."""
-    return weights - weights.mean(0)
-
-
-def _rounding(gram: Tensor) -> float:
-    """Return a bound of the rounding error of the curvature; adding it keeps the curvature positive."""
-    return torch.finfo(gram.dtype).eps * float(gram.diagonal().sum())
-
-
-def _minimise(loss: _Loss, *, tolerance: float) -> tuple[Tensor, bool]:
+def _minimise(loss: Loss, *, tolerance: float) -> tuple[Tensor, bool]:
     """Return the weights of the least loss, (outputs, width + 1), and whether the tolerance was reached.
 
     L-BFGS on top of the mean curvature. The stopping rule is the Newton decrement, twice the distance to the least
@@ -244,7 +202,7 @@ def _minimise(loss: _Loss, *, tolerance: float) -> tuple[Tensor, bool]:
     least, since = float("inf"), 0
     for _ in range(_MOST_STEPS):
         direction = _direction(gradient, memory, partial(curvature.inverse, probabilities))
-        decrement = -float(_dot(gradient, direction))
+        decrement = -float(dot(gradient, direction))
         if decrement <= enough:
             return weights, True
         since = 0 if decrement < least else since + 1
@@ -252,14 +210,14 @@ def _minimise(loss: _Loss, *, tolerance: float) -> tuple[Tensor, bool]:
         if since == _PATIENCE:
             return weights, False
         towards = direction @ loss.design.T
-        length = _length(loss, weights, logits, direction, towards, slope=-decrement)
+        length = step_length(loss, weights, logits, direction, towards, slope=-decrement)
         move = length * direction
         weights = weights + move
         logits = logits + length * towards
         probabilities = loss.probabilities(logits)
         new = loss.gradient(weights, probabilities)
         change = new - gradient
-        product = _dot(move, change)
+        product = dot(move, change)
         if product > 0:
             memory = [*memory[1 - _MEMORY :], (move, change, 1 / product)]
         gradient = new
@@ -270,41 +228,10 @@ def _direction(gradient: Tensor, memory: list[_Move], inverse: Callable[[Tensor]
     """Return the descent direction: minus the inverse curvature, as corrected by past moves, times the gradient."""
     pending, shares = gradient, []
     for move, change, scale in reversed(memory):
-        share = scale * _dot(move, pending)
+        share = scale * dot(move, pending)
         pending = pending - share * change
         shares.append(share)
     pending = inverse(pending)
     for (move, change, scale), share in zip(memory, reversed(shares), strict=True):
-        pending = pending + (share - scale * _dot(change, pending)) * move
+        pending = pending + (share - scale * dot(change, pending)) * move
     return -pending
-
-
-def _dot(a: Tensor, b: Tensor) -> Tensor:
-    return torch.dot(a.flatten(), b.flatten())
-
-
-def _length(loss: _Loss, weights: Tensor, logits: Tensor, direction: Tensor, towards: Tensor, *, slope: float) -> float:
-    """Return the step length: where the slope along the direction is a fraction of the slope at the start.
-
-    The logits along the line are known, so that a trial needs no product with the states. The loss is convex: its slope
-    only rises, and the point is found by false position between too short and too far.
-    """
-    shrinking = loss.penalty * direction
-    at_zero, per_length = float(_dot(shrinking, weights)), float(_dot(shrinking, direction))
-    near, near_slope, far, far_slope = 0.0, slope, float("inf"), 0.0
-    length = 1.0
-    for _ in range(_MOST_TRIES):
-        here = loss.slope(logits + length * towards, towards) + at_zero + length * per_length
-        if abs(here) <= -_FLATTER * slope:
-            break
-        if here < 0:
-            near, near_slope = length, here
-        else:
-            far, far_slope = length, here
-        if far == float("inf"):
-            length *= 2
-        else:
-            guess = near + (far - near) * near_slope / (near_slope - far_slope)
-            edge = 0.1 * (far - near)
-            length = min(max(guess, near + edge), far - edge)
-    return length
