@@ -95,11 +95,11 @@ def gram_route(states: torch.Tensor) -> torch.Tensor:
     """The usual route, as CKA's reference code goes: one texts-by-texts matrix per layer, compared pair by pair."""
 
     def cka(gram: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-        one, two = centred(gram), centred(other)
-        return (one * two).sum() / ((one * one).sum().sqrt() * (two * two).sum().sqrt())
+        first, second = centred(gram), centred(other)
+        return (first * second).sum() / ((first * first).sum().sqrt() * (second * second).sum().sqrt())
 
     grams = [layer @ layer.T for layer in states]
-    return torch.tensor([[cka(one, two) for two in grams] for one in grams])
+    return torch.tensor([[cka(first, second) for second in grams] for first in grams])
 
 
 def careful_gram_route(states: torch.Tensor) -> torch.Tensor:

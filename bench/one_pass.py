@@ -78,15 +78,15 @@ def one_pass(inputs: Inputs, keep: list[StatesAt], *, score: bool) -> LayerScore
 
 def check_same(inputs: Inputs, keep: list[StatesAt]) -> None:
     """Refuse to time what does not give the same scores and the same bytes."""
-    found: list[dict[str, tuple[float | None, ...]]] = []
+    measured: list[dict[str, tuple[float | None, ...]]] = []
 
     def scores_of(way: Callable[..., LayerScores | None]) -> None:
         scores = way(inputs, keep, score=True)
         assert scores is not None
-        found.append({name: score.values for name, score in scores.scores.items()})
+        measured.append({name: score.values for name, score in scores.scores.items()})
 
     files = [with_empty_cache(partial(scores_of, way)) for way in (two_passes, one_pass)]
-    assert found[0] == found[1], "the scores differ"
+    assert measured[0] == measured[1], "the scores differ"
     assert files[0] == files[1] and len(files[0]) == len(keep), "the frozen states differ"
 
 

@@ -199,7 +199,7 @@ class Case:
         chosen = trials[self.about["race"]["chosen"]][1]
         labels, groups = self.task.test.labels, self.task.test.groups
         gap = compare(labels, best.predictions["test"], chosen.predictions["test"], metric, groups=groups)
-        found = {
+        figures = {
             "regret": gap.value,
             "low": gap.low,
             "high": gap.high,
@@ -219,7 +219,7 @@ class Case:
             "top_2": Plan.span(depth - 1, depth, depth),
             "middle": Plan.span(centre - 1, centre, depth),
         }
-        found |= {f"regret_{name}": regret_of(plan) for name, plan in constant.items()}
+        figures |= {f"regret_{name}": regret_of(plan) for name, plan in constant.items()}
         single = [self.value(by_plan[str(Plan.span(n, n, depth).identity())], "test")
                   for n in range(1, depth + 1)]  # fmt: skip
         for name, values in self.about["sweep"]["scores"].items():
@@ -228,13 +228,13 @@ class Case:
             if not ranked:
                 continue
             layer = -max(ranked)[1]
-            found[f"regret_{name}"] = regret_of(
+            figures[f"regret_{name}"] = regret_of(
                 Plan.span(max(1, layer - 1), layer, depth) if layer > 1 else Plan.span(1, 1, depth)
             )
-            found[f"rank_correlation_{name}"] = float(
+            figures[f"rank_correlation_{name}"] = float(
                 spearmanr([value for value, _ in ranked], [single[-place - 1] for _, place in ranked]).statistic
             )
-        return found
+        return figures
 
     def crossed(self, sweep: list[tuple[TrialSpec, TrialResult]], chosen: TrialResult) -> float:
         """Regret against the plan that is best on one half of the test rows, judged on the other; both ways."""
@@ -319,17 +319,17 @@ def report(findings: Mapping[str, Mapping[str, object]]) -> None:
     """The table by case, and the means as the last line."""
     print("| case | best of the sweep | race chose | regret (95%) | on test halves | share of the sweep's time |")
     print("|---|---|---|---|---|---|")
-    for name, one in findings.items():
+    for name, case in findings.items():
         print(
-            f"| {name} | {one['best']:.1f} | {one['chosen']} | {one['regret']:+.1f} ({one['low']:+.1f} to "
-            f"{one['high']:+.1f}) | {one['crossed']:+.1f} | {100 * one['share']:.0f}% |"
+            f"| {name} | {case['best']:.1f} | {case['chosen']} | {case['regret']:+.1f} ({case['low']:+.1f} to "
+            f"{case['high']:+.1f}) | {case['crossed']:+.1f} | {100 * case['share']:.0f}% |"
         )
-    keys = sorted({key for one in findings.values() for key in one if key.startswith(("regret_", "rank_"))})
-    mean = {key: [one[key] for one in findings.values() if key in one and np.isfinite(one[key])] for key in keys}
+    keys = sorted({key for case in findings.values() for key in case if key.startswith(("regret_", "rank_"))})
+    mean = {key: [case[key] for case in findings.values() if key in case and np.isfinite(case[key])] for key in keys}
     last = {
-        "mean_regret_points": round(statistics.mean(one["regret"] for one in findings.values()), 3),
-        "mean_crossed_regret_points": round(statistics.mean(one["crossed"] for one in findings.values()), 3),
-        "share_of_sweep_time": round(statistics.mean(one["share"] for one in findings.values()), 3),
+        "mean_regret_points": round(statistics.mean(case["regret"] for case in findings.values()), 3),
+        "mean_crossed_regret_points": round(statistics.mean(case["crossed"] for case in findings.values()), 3),
+        "share_of_sweep_time": round(statistics.mean(case["share"] for case in findings.values()), 3),
         **{key: round(statistics.mean(values), 3) for key, values in mean.items() if values},
     }
     print(json.dumps(last))

@@ -107,10 +107,10 @@ class Arms:
     def value(self, model: object, split: str) -> float:
         rows = self.task.splits[split]
         collate = trainer.collator(self.encoder, self.tokens[split], rows.labels)
-        found = judge(
+        reached = judge(
             trainer.logits(model, len(rows), collate), torch.tensor(rows.labels), self.task.metrics, "classification"
         )
-        return found[self.task.metrics[0]]
+        return reached[self.task.metrics[0]]
 
     def with_trainer(self, rate: float, *, lora: bool) -> dict[str, object]:
         """The learning curve with one learning rate, and the test score of the model at its end."""
@@ -143,7 +143,7 @@ class Arms:
 
             recipe = Recipe(threads=self.threads)
             inputs = Inputs(encoder=self.encoder, task=self.task, recipe=recipe, budget=Budget())
-            found = Search(
+            reached = Search(
                 inputs=inputs,
                 folder=Path(folder, "run"),
                 make_executor=lambda materials, context: Noting(context, note),
@@ -156,10 +156,10 @@ class Arms:
             "curve": curve,
             "seconds": seconds,
             "wall": wall,
-            "validation": found.tuned.metrics["validation"][metric],
-            "test": found.tuned.metrics["test"][metric],
-            "plan": str(found.tuned.plan),
-            "stages": dict(found.record.seconds),
+            "validation": reached.tuned.metrics["validation"][metric],
+            "test": reached.tuned.metrics["test"][metric],
+            "plan": str(reached.tuned.plan),
+            "stages": dict(reached.record.seconds),
         }
 
     def with_regression(self) -> dict[str, object]:

@@ -103,11 +103,11 @@ def _agreement(measured: Sequence[Row], correlations: Sequence[Row]) -> Figure:
     pairs = list(dict.fromkeys((row["encoder"], row["task"], row["other"]) for row in correlations))
     many = len({encoder for encoder, _, _ in pairs}) > 1
     drawn = [
-        {"pair": f"{one} (across) and {other} (up){f', {encoder}' if many else ''}", "number": row["number"],
+        {"pair": f"{task} (across) and {other} (up){f', {encoder}' if many else ''}", "number": row["number"],
          "order": row["order"], "mean": row["mean"], "mean_of_other": means[encoder, other, row["arm"]]["mean"]}
-        for encoder, one, other in pairs
+        for encoder, task, other in pairs
         for row in measured
-        if (row["encoder"], row["task"]) == (encoder, one) and row["arm"] not in _ENDS
+        if (row["encoder"], row["task"]) == (encoder, task) and row["arm"] not in _ENDS
         and (encoder, other, row["arm"]) in means
     ]  # fmt: skip
     names = pairs[0][1:] if len(pairs) == 1 else ("the first task", "the second task")

@@ -124,13 +124,16 @@ def _correlations(ask: Ask, points: Sequence[Measured]) -> list[Table]:
     records: list[dict[str, Cell]] = []
     for encoder in dict.fromkeys(encoder for encoder, _, _ in means):
         tasks = dict.fromkeys(task for name, task, _ in means if name == encoder)
-        for one, other in combinations(tasks, 2):
-            arms = [arm for name, task, arm in means
-                    if (name, task) == (encoder, one) and (name, other, arm) in means and arm in shuffled]  # fmt: skip
-            columns = [[means[encoder, task, arm] for arm in arms] for task in (one, other)]
+        for first, second in combinations(tasks, 2):
+            arms = [
+                arm
+                for name, task, arm in means
+                if (name, task) == (encoder, first) and (name, second, arm) in means and arm in shuffled
+            ]
+            columns = [[means[encoder, task, arm] for arm in arms] for task in (first, second)]
             for name, ranks in (("Pearson", False), ("Spearman", True)):
                 value, p = correlate(*columns, ranks=ranks)
-                records.append({"encoder": encoder, "task": one, "other": other, "correlation": name,
+                records.append({"encoder": encoder, "task": first, "other": second, "correlation": name,
                                 "value": value, "p": p, "orders": len(arms)})  # fmt: skip
     table = table_of(
         "correlations",

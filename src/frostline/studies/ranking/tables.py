@@ -183,17 +183,17 @@ def _between_tasks(encoder: str, points: Sequence[Measured]) -> Iterator[dict[st
     for point in points:
         key = (point["task"], point["rows"], point["head"])
         ranks.setdefault(key, []).append(ranks_of(point.result.values["scores"]))
-    for one, other in combinations(dict.fromkeys(task for task, _, _ in ranks), 2):
-        for size in sorted({size for task, size, _ in ranks if task == one}):
-            heads = [head for task, rows, head in ranks if (task, rows) == (one, size) and (other, size, head) in ranks]
+    for own, other in combinations(dict.fromkeys(task for task, _, _ in ranks), 2):
+        for size in sorted({size for task, size, _ in ranks if task == own}):
+            heads = [head for task, rows, head in ranks if (task, rows) == (own, size) and (other, size, head) in ranks]
             if not heads:
                 continue
-            draws = [(ranks[one, size, head], ranks[other, size, head]) for head in heads]
+            draws = [(ranks[own, size, head], ranks[other, size, head]) for head in heads]
             across = [mean_of_known([rank_correlation(a, b) for a in first for b in second]) for first, second in draws]
             within = [mean_of_known([_mean_tau(first), _mean_tau(second)]) for first, second in draws]
             more = [None if a is None or b is None else a - b for a, b in zip(within, across, strict=True)]
             yield {
-                "encoder": encoder, "task": one, "other": other, "rows": size, "heads": len(heads),
+                "encoder": encoder, "task": own, "other": other, "rows": size, "heads": len(heads),
                 **mean_columns("tau_between", across, least=-1, most=1),
                 **mean_columns("tau_within", within, least=-1, most=1),
                 **mean_columns("within_minus_between", more, least=-2, most=2),

@@ -70,13 +70,13 @@ def _across(context: Context, spec: TrialSpec) -> TrialResult:
         recipe=replace(spec.recipe, learning_rate=spec.options["other_rate"]),
     )
     tuned = tune_for(context, spec)
-    one = _states(as_tuned(tuned.tunable), spec, tuned.task)
-    two = _states(as_tuned(tune_for(context, other_spec, test=False).tunable), spec, tuned.task)
+    own = _states(as_tuned(tuned.tunable), spec, tuned.task)
+    others = _states(as_tuned(tune_for(context, other_spec, test=False).tunable), spec, tuned.task)
     originals = [_states(encoder, spec, tuned.task) for encoder in (context.encoder(spec.encoder.revision), other)]
     unbiased = not spec.options["biased"]
-    matrix = cka_matrix(one, two, unbiased=unbiased)
+    matrix = cka_matrix(own, others, unbiased=unbiased)
     order = order_of_matches(matrix)
-    chance = orders_by_chance(one, two, draws=spec.options["permutations"], unbiased=unbiased, seed=spec.recipe.seed)
+    chance = orders_by_chance(own, others, draws=spec.options["permutations"], unbiased=unbiased, seed=spec.recipe.seed)
     values = {
         "FT-FT": _to_lists(matrix),
         "ORIG-ORIG": _to_lists(cka_matrix(*originals, unbiased=unbiased)),
@@ -273,10 +273,10 @@ def similarity(
                         options=options, labels={"other": ""},
                         learning_rate=ask.rate_for(encoder, rate))  # fmt: skip
     # Sorted, so that the trials do not depend on the order of the encoders.
-    for one, other in combinations(sorted(ask.encoders, key=lambda encoder: encoder.revision), 2):
+    for encoder, other in combinations(sorted(ask.encoders, key=lambda encoder: encoder.revision), 2):
         more = {"other": other.revision, "other_rate": ask.rate_for(other, rate), "permutations": permutations}
         for task in ask.tasks:
             for seed in range(ask.seeds):
-                yield ask.point(one, task, Plan.full(one.depth), arm=f"with {other.name}", seed=seed,
+                yield ask.point(encoder, task, Plan.full(encoder.depth), arm=f"with {other.name}", seed=seed,
                                 kind="similarity-across", options=options | more, labels={"other": other.name},
-                                learning_rate=ask.rate_for(one, rate))  # fmt: skip
+                                learning_rate=ask.rate_for(encoder, rate))  # fmt: skip
