@@ -46,7 +46,7 @@ class FisherSample:
                 raise MeasureError("Fisher scores need rows of at least two classes, and all rows are of one")
             self._labels = codes[rows]
         self._heads = [
-            _fresh_head(encoder, evidence.kind, outputs, seed=evidence.seed * heads + number) for number in range(heads)
+            fresh_head(encoder, evidence.kind, outputs, seed=evidence.seed * heads + number) for number in range(heads)
         ]
         self._draws = torch.rand(heads, len(self), generator=source, dtype=torch.float64)
         self._block = torch.empty(len(self), dtype=torch.long)  # of each example; fewer blocks if groups are few
@@ -96,7 +96,7 @@ class FisherSample:
             )
 
 
-def _fresh_head(encoder: Encoder, kind: HeadKind, outputs: int, *, seed: int) -> FamilyHead:
+def fresh_head(encoder: Encoder, kind: HeadKind, outputs: int, *, seed: int) -> FamilyHead:
     """Return a seeded head in eval mode; if a family has none for multiple choice, its classifier with one output."""
     if kind == "multiple choice" and not encoder.family.has_multiple_choice:
         kind = "classification"

@@ -76,7 +76,7 @@ def squared_gradients(
     """
     encoder = unroll(encoder) if encoder.shares_layers else encoder
     layers = encoder.parts().layers
-    with _frozen(encoder.model):
+    with frozen(encoder.model):
         by_batch = squares_form_in_batches(encoder, tokens)
         budget = TOKENS_PER_BATCH if by_batch else 0
         bytes_kept = 4 * tokens.lengths.sum() * encoder.width * encoder.depth * _KEPT_PER_TOKEN
@@ -101,7 +101,7 @@ def squared_gradients(
 
 
 @contextmanager
-def _frozen(model: nn.Module) -> Iterator[None]:
+def frozen(model: nn.Module) -> Iterator[None]:
     """Set eval mode and turn gradients off; restore both afterwards."""
     modes = [(module, module.training) for module in model.modules()]
     trainable = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
