@@ -78,6 +78,16 @@ def test_kernels_equal_those_of_whole_gradients_of_one_text_at_a_time(name, head
         torch.testing.assert_close(ours, theirs, rtol=1e-8, atol=1e-10 * float(theirs.max()))
 
 
+@pytest.mark.parametrize("name", ALL_CONFIGS)
+def test_texts_run_in_batches_but_where_a_parameter_is_used_outside_of_tokens(name, monkeypatch):
+    network, tokens = network_of(name), random_tokens(LENGTHS)
+    directions, sizes = directions_of(network, tokens, 1), []
+    read = network.read
+    monkeypatch.setattr(network, "read", lambda batch: sizes.append(len(batch)) or read(batch))
+    gradient_kernels(network, tokens, directions, rank=None, seed=0)
+    assert (max(sizes) == len(LENGTHS)) == (name.split(" ")[0] not in ("mpnet", "deberta", "deberta-v2"))
+
+
 def test_padding_typed_as_text_has_no_gradient_in_the_table():
     network, tokens = network_of("roberta"), random_tokens(LENGTHS)
     ids = tokens.ids.copy()

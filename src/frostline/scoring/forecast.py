@@ -38,7 +38,7 @@ HeadName = Literal["family", "mean"]
 DIRECTIONS = 4
 HALVINGS = 3
 RANK = 32
-_WEIGHTS = torch.logspace(-3, 1, 5, dtype=torch.float64).tolist()  # of the head's kernel and of the layers', ridge 1
+_WEIGHTS = torch.logspace(-3, 1, 4, dtype=torch.float64).tolist()  # of the head's kernel and of the layers', ridge 1
 _FINE_WEIGHTS = torch.logspace(-3, 1, len(_WEIGHTS) ** 2, dtype=torch.float64).tolist()  # as many for one kernel
 _FOLDS = 5
 _REPLICATES = 1000
@@ -168,7 +168,7 @@ def make_forecast(
         raise MeasureError("a forecast needs the encoder and the tokens of the texts, not only their states")
     if head not in ("family", "mean"):
         raise OptionError(f"head {head!r}: must be 'family' or 'mean'")
-    for name, value in (("directions", directions), ("halvings", halvings), ("rank", rank or 1)):
+    for name, value in (("directions", directions), ("halvings", halvings), ("rank", 1 if rank is None else rank)):
         if value < 1:
             raise OptionError(f"{name} {value}: at least 1 is needed")
     network = _with_head(encoder, evidence, head)

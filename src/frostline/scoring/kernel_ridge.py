@@ -53,9 +53,9 @@ def left_out_errors(inverse: Tensor, targets: Tensor, groups: Tensor, *, ignored
 
 def _by_size(groups: Tensor) -> list[Tensor]:
     """Return the positions of the members of each group, (groups, size), for each size of groups."""
-    _, counts = torch.unique(groups, return_counts=True)
-    members = torch.split(groups.argsort(stable=True), counts.tolist())
-    return [torch.stack([one for one in members if len(one) == size]) for size in torch.unique(counts).tolist()]
+    order, (_, counts) = groups.argsort(stable=True), torch.unique(groups, return_counts=True)
+    starts = counts.cumsum(0) - counts
+    return [order[starts[counts == size, None] + torch.arange(size)] for size in torch.unique(counts).tolist()]
 
 
 def cross_fitted_errors(kernels: Iterable[Tensor], targets: Tensor, groups: Tensor, folds: Tensor) -> Tensor:

@@ -60,7 +60,7 @@ class HeadedEncoder:
         """Return (texts, features) of one batch, and its layout."""
         layout = self.encoder.layout(tokens)
         states = self.encoder.embed(tokens, layout)
-        states = self.encoder.run(states, layout, 1, self.encoder.depth, reads=self.head.reads)
+        states = self.encoder.run(states, layout, 1, self.encoder.depth)
         entered: list[Tensor] = []
         handle = self._last.register_forward_pre_hook(lambda _, inputs: entered.append(inputs[0]))
         try:
@@ -157,22 +157,30 @@ def _split(
         with torch.enable_grad(), _recorded(modules) as calls:
             _, layout = network.read(tokens.take([shortest] * copies))
         called = [call.module for call in calls]
-        is_plain = {id(call.module): _by_text(call.input, call, layout) is not None for call in calls}
+        is_plain = {id(call.module): _by_text(call.output, layout) is not None for call in calls}
         modules = [module for module in modules if called.count(module) == 1 and is_plain[id(module)]]
     covered = {id(parameter) for module in modules for parameter in module.parameters(recurse=False)}
     return modules, [parameter for part in parts for parameter in part if id(parameter) not in covered]
 
 
-def _by_text(values: Tensor, call: _Call, layout: Layout) -> Tensor | None:
-    """Return a call's inputs, or gradients of its outputs, as (texts, tokens, width); None if they are of no text."""
-    if isinstance(call.module, nn.Embedding) and values is call.input:
-        values = values[..., None]
+def _by_text(values: Tensor, layout: Layout) -> Tensor | None:
+    """Return (texts, tokens, width) of a call's inputs, or of gradients of its outputs; None if they are of no text."""
     shape, flat = values.shape[:-1], values.reshape(-1, values.shape[-1])
     if shape in ((layout.tokens,), (1, layout.tokens)):
         return layout.pad(flat)
     if shape in ((len(layout),), (len(layout), 1)):
         return flat[:, None]
     return values if shape == layout.padded.mask.shape else None
+
+
+def _sums(values: Tensor, layout: Layout) -> Tensor:
+    """Return (texts, width): the sums over each text's tokens."""
+    if values.shape[:-1] == (layout.tokens,):
+        text = torch.arange(len(layout), device=values.device).repeat_interleave(layout.lengths)
+        return values.new_zeros(len(layout), values.shape[-1]).index_add_(0, text, values)
+    padded = _by_text(values, layout)
+    assert padded is not None  # noqa: S101 (see `_split`)
+    return padded.sum(1)
 
 
 class _Projections:
@@ -193,11 +201,11 @@ class _Projections:
             if weight.dim() > 1
         }
 
-    def product(self, weight: nn.Parameter, left: Tensor, right: Tensor) -> Tensor:
-        """Return (texts, k): each text's projected gradient from (texts, tokens, m) and (texts, tokens, n)."""
-        for_left, for_right = self._sides[id(weight)]
-        left = left if for_left is None else left @ for_left
-        right = right if for_right is None else right @ for_right
+    def product(self, weight: Tensor, above: Tensor, inputs: Tensor, layout: Layout) -> Tensor:
+        """Return (texts, k): each text's projected gradient from those of a linear layer's outputs and its inputs."""
+        sides = zip((above, inputs), self._sides[id(weight)], strict=True)
+        left, right = (_by_text(side if matrix is None else side @ matrix, layout) for side, matrix in sides)
+        assert left is not None and right is not None  # noqa: S101 (see `_split`)
         product: Tensor = left.mT @ right
         return product.flatten(1)
 
@@ -249,16 +257,14 @@ class _Gradients:
 
     def _of_call(self, call: _Call, gradient: Tensor, layout: Layout) -> Iterator[Tensor]:
         """Yield (texts, k) for each parameter of a linear layer or a norm."""
-        module, above = call.module, _by_text(gradient, call, layout)
-        inputs = _by_text(call.input, call, layout)
-        assert above is not None and inputs is not None  # noqa: S101 (see `_split`)
+        module = call.module
         if isinstance(module, nn.LayerNorm):
-            normal = F.layer_norm(inputs, module.normalized_shape, eps=module.eps)
-            yield (above * normal).sum(1)
-        else:
-            yield self._projections.product(module.weight, above, inputs)  # type: ignore[arg-type]
+            normal = F.layer_norm(call.input, module.normalized_shape, eps=module.eps)
+            yield _sums(gradient * normal, layout)
+        elif isinstance(module, nn.Linear):
+            yield self._projections.product(module.weight, gradient, call.input, layout)
         if module.bias is not None:
-            yield above.sum(1)
+            yield _sums(gradient, layout)
 
     def add_to(self, kernels: Tensor) -> None:
         """Add the inner products to (parts, texts, texts)."""

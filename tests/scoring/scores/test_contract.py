@@ -39,7 +39,7 @@ def make_evidence(seed: int = 0, *, shuffled: bool = False) -> Evidence:
     )
 
 
-STATES_ONLY = [name for name in LAYER_SCORES if not name.startswith("fisher")]  # Fisher looks at gradients
+STATES_ONLY = [name for name in LAYER_SCORES if not name.startswith(("fisher", "forecast"))]  # these take gradients
 OF_CLASSES = [name for name in STATES_ONLY if LAYER_SCORES[name].needs != "nothing" and name != "rank"]
 
 
