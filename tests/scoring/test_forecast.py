@@ -8,14 +8,16 @@ import pytest
 import torch
 from tests.scoring.test_kernel_ridge import refitted_choice, refitted_errors
 from tests.scoring.test_text_gradients import whole_kernels
-from tests.tiny import ALL_CONFIGS, DEPTH, random_tokens, tiny_encoder
+from tests.tiny import ALL_CONFIGS, DEPTH, random_tokens, save_tiny, tiny_encoder
 
 from frostline.encoders.heads import make_head, make_mean_head
+from frostline.encoders.loading import load_encoder
 from frostline.errors import MeasureError, OptionError
-from frostline.scoring.forecast import Forecast, make_forecast
+from frostline.scoring.forecast import Forecast, forecast_plans, make_forecast
 from frostline.scoring.score_inputs import Evidence, divide
 from frostline.scoring.scores import LAYER_SCORES
 from frostline.scoring.text_gradients import HeadedEncoder
+from frostline.tasks import load_task
 from frostline.tasks.task import Kind
 
 ROWS = 26
@@ -124,7 +126,7 @@ def learnable(layer: int, *, rows: int = 120) -> Evidence:
     moved = encoder.copy()
     with torch.no_grad():
         for parameter in moved.parts().layers[layer - 1].values():
-            parameter += 1e-4 * torch.randn(parameter.shape, generator=source).to(parameter)
+            parameter.add_(1e-4 * torch.randn(parameter.shape, generator=source).to(parameter))
     direction = torch.randn(encoder.width, generator=source, dtype=torch.float64)
     before, after = (
         HeadedEncoder(one, make_mean_head(one, labels=1).double().eval()).features(tokens) @ direction
@@ -179,6 +181,16 @@ def test_the_layer_score_is_the_gain_of_each_layer_alone():
     expected = make_forecast(evidence, halvings=1).gains([(layer,) for layer in range(DEPTH + 1)])
     torch.testing.assert_close(estimate.values, expected.values)
     torch.testing.assert_close(estimate.deviations, expected.deviations)
+
+
+def test_plans_are_forecast_from_a_task(tmp_path):
+    file = tmp_path / "rows.csv"
+    lines = [f"{'abcdef'[row % 6]} {'uvwxyz'[row // 6 % 6]},{'yes' if row % 3 else 'no'}" for row in range(90)]
+    file.write_text("\n".join(["text,label", *lines]), encoding="utf-8")
+    encoder, task = load_encoder(save_tiny(tmp_path / "tiny")), load_task(str(file))
+    ranked = forecast_plans(encoder, task, [(), (2,), (0, 1, 2, 3, 4)], examples=60)
+    assert {plan.layers for plan in ranked} == {(), (2,), (0, 1, 2, 3, 4)}
+    assert ranked == forecast_plans(encoder, task, [(2,), (), (0, 1, 2, 3, 4)], examples=60)
 
 
 def test_mistakes_are_refused_in_one_line():

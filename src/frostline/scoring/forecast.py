@@ -29,12 +29,15 @@ from frostline.errors import MeasureError, OptionError
 from frostline.scoring.fisher.sample import fresh_head
 from frostline.scoring.kernel_ridge import Probe, cross_fitted_errors, fit_probe
 from frostline.scoring.probes.holdout import FEWEST, draw
-from frostline.scoring.score_inputs import Evidence, divide
+from frostline.scoring.score_inputs import Evidence, divide, group_numbers
+from frostline.scoring.selection import draw_rows
 from frostline.scoring.text_gradients import HeadedEncoder, gradient_kernels
 from frostline.scoring.uncertainty import Estimate, from_bootstrap
+from frostline.tasks import Task
 
 HeadName = Literal["family", "mean"]
 
+EXAMPLES = 1_000
 DIRECTIONS = 4
 HALVINGS = 3
 RANK = 32
@@ -144,6 +147,43 @@ class Forecast:
             )
         ]
         return sorted(forecasts, key=lambda plan: plan.error)
+
+
+def forecast_plans(
+    encoder: Encoder,
+    task: Task,
+    sets: Sequence[Sequence[int]],
+    *,
+    examples: int = EXAMPLES,
+    head: HeadName = "family",
+    max_length: int | None = None,
+    seed: int = 0,
+) -> list[PlanForecast]:
+    """Return the forecasts of some sets of layers, with the head at the last one, the best first.
+
+    Args:
+        encoder: a loaded encoder.
+        task: a loaded task; its training rows are used.
+        sets: sets of layers, 0 for the embeddings; an empty one is the head alone.
+        examples: most rows to draw.
+        head: the family's own head, or the mean-pooled linear one.
+        max_length: number of tokens at which texts are cut.
+        seed: seed of everything drawn at random.
+    """
+    split = draw_rows(task.train, examples, seed=seed)
+    evidence = Evidence(
+        states={},
+        labels=torch.tensor(split.labels),
+        groups=group_numbers(split),
+        kind=task.kind,
+        metric=task.metrics[0],
+        pooling="mean",
+        seed=seed,
+        encoder=encoder,
+        tokens=encoder.tokenize(split.texts, split.pairs, max_length=max_length),
+        split=split,
+    )
+    return make_forecast(evidence, head=head).ranked(sets)
 
 
 def make_forecast(

@@ -16,7 +16,7 @@ from frostline.records import LayerScore, LayerScores
 from frostline.records.encoder_and_task import MeasuredEncoder, MeasuredTask
 from frostline.scoring.chance import NULLS
 from frostline.scoring.reliability import agreements
-from frostline.scoring.score_inputs import Evidence
+from frostline.scoring.score_inputs import Evidence, group_numbers
 from frostline.scoring.scores import Score
 from frostline.scoring.selection import Rows, choose_scores, draw_rows, options_in_words, rows_of, with_options
 from frostline.scoring.streaming import stream_scores
@@ -196,12 +196,10 @@ def _look(
     states = pooled_states(
         encoder, tokens, poolings=list(dict.fromkeys(poolings)), memory_limit=asked.memory_limit, progress=progress
     )
-    numbers = {group: number for number, group in enumerate(dict.fromkeys(split.groups or ()))}
-    groups = range(len(split)) if split.groups is None else [numbers[group] for group in split.groups]
     return Evidence(
         states=states,
         labels=torch.tensor(split.labels),
-        groups=torch.tensor(groups),
+        groups=group_numbers(split),
         kind=task.kind,
         metric=task.metrics[0],
         pooling=asked.pooling,
