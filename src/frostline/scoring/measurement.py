@@ -18,7 +18,7 @@ from frostline.records import LayerScore, LayerScores
 from frostline.records.encoder_and_task import MeasuredEncoder, MeasuredTask
 from frostline.scoring.chance import NULLS
 from frostline.scoring.reliability import agreements
-from frostline.scoring.score_inputs import Evidence
+from frostline.scoring.score_inputs import Evidence, group_numbers
 from frostline.scoring.scores import Score
 from frostline.scoring.selection import (
     Rows,
@@ -260,12 +260,10 @@ def _look(
         tokens, states = seen.tokens, {name: seen.states[name] for name in poolings if name in seen.states}
     if missing := [name for name in dict.fromkeys(poolings) if name not in states]:
         states |= pooled_states(encoder, tokens, poolings=missing, memory_limit=asked.memory_limit, progress=progress)
-    numbers = {group: number for number, group in enumerate(dict.fromkeys(split.groups or ()))}
-    groups = range(len(split)) if split.groups is None else [numbers[group] for group in split.groups]
     return Evidence(
         states=states,
         labels=torch.tensor(split.labels),
-        groups=torch.tensor(groups),
+        groups=group_numbers(split),
         kind=task.kind,
         metric=task.metrics[0],
         pooling=asked.pooling,

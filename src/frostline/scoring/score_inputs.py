@@ -138,6 +138,12 @@ def _rows_of(states: Tensor, rows: Tensor) -> Tensor:
     return copied
 
 
+def group_numbers(split: Split) -> Tensor:
+    """Return (rows,): the number of each row's group, in order of first appearance; every row alone without groups."""
+    numbers = {group: number for number, group in enumerate(dict.fromkeys(split.groups or ()))}
+    return torch.tensor(range(len(split)) if split.groups is None else [numbers[group] for group in split.groups])
+
+
 def divide(labels: Tensor | None, groups: Tensor, count: int, *, seed: int) -> Tensor:
     """Return (rows,): the block 0..count-1 of each row, drawn at random, with whole groups.
 

@@ -39,7 +39,8 @@ def make_evidence(seed: int = 0, *, shuffled: bool = False) -> Evidence:
     )
 
 
-STATES_ONLY = [name for name in LAYER_SCORES if not name.startswith(("fisher", "gradient"))]  # both look at gradients
+TAKES_GRADIENTS = ("fisher", "forecast", "gradient")
+STATES_ONLY = [name for name in LAYER_SCORES if not name.startswith(TAKES_GRADIENTS)]
 OF_CLASSES = [name for name in STATES_ONLY if LAYER_SCORES[name].needs != "nothing" and name != "rank"]
 
 
