@@ -6,6 +6,8 @@ JOBS ?= auto
 
 # Where official GLUE files are, for what needs real data.
 GLUE ?= ../shared/glue
+DATA ?= ../shared/data
+ENCODERS ?= build/encoders
 
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt
@@ -13,7 +15,7 @@ INSTALL := $(BIN)/python -m pip install --disable-pip-version-check -c constrain
 STAMP := .venv/.set-up-$(shell (pwd; cat pyproject.toml constraints.txt) | cksum | cut -d' ' -f1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup embedded demo test test-slow test-studies test-browser docs docs-figures check format bench-measure bench-cost bench-heads bench-kernels bench-one-pass bench-probe bench-regret bench-report bench-skip bench-time bench-tune clean distclean
+.PHONY: help setup embedded demo test test-slow test-studies test-browser docs docs-figures check format bench-measure bench-cost bench-heads bench-kernels bench-one-pass bench-probe bench-regret bench-report bench-skip bench-sweep bench-time bench-tune clean distclean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -70,6 +72,9 @@ bench-cost: $(STAMP) embedded ## Compare predicted with measured costs of plans 
 
 bench-regret: $(STAMP) embedded ## Compare the race's choices with an exhaustive sweep: hours, resumable (GLUE=folder)
 	$(BIN)/python bench/regret.py $(GLUE) bench/results/regret.jsonl
+
+bench-sweep: $(STAMP) embedded ## Record what every plan is worth on new data: hours, resumable (DATA, GLUE, ENCODERS=folders)
+	$(BIN)/python bench/sweep.py bench/results/sweep.jsonl --data $(DATA) --glue $(GLUE) --encoders $(ENCODERS)
 
 bench-time: $(STAMP) embedded ## Time run against full fine-tuning at equal quality: hours, resumable (GLUE=folder)
 	$(BIN)/python bench/time_to_quality.py $(GLUE) bench/results/time_to_quality.jsonl

@@ -53,7 +53,7 @@ CHANGES: dict[str, dict[str, Any]] = {
             "warmup": 0.5, "weight_decay": 0.1, "clip": 0.0, "dropout": 0.0, "frozen_dropout": False,
             "lower_dropout": True, "head": "mean", "max_length": 9, "select": "last", "patience": 1,
             "evaluate_every": 5, "new_layer_rate": 2.0, "precision": "bfloat16", "cache_dtype": "float32",
-            "train_rows": 9, "threads": None, "seed": 4,
+            "train_rows": 9, "rows": "all", "threads": None, "seed": 4,
         }.items()
     },
 }  # fmt: skip
@@ -95,6 +95,7 @@ IDS = {
     "recipe precision": "4985195663e30758",
     "recipe cache_dtype": "b82c55c789eaee72",
     "recipe train_rows": "ae02e1955ed22a47",
+    "recipe rows": "c584bea3bd373ab9",
     "recipe threads": "9e414c5de43b2a0e",
     "recipe seed": "dd4fc961d76cf3d5",
 }

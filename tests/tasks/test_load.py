@@ -191,6 +191,12 @@ def test_only_the_missing_split_is_carved():
     assert [len(split) for split in with_validation.splits.values()] == [32, 10, 8]
 
 
+def test_a_task_knows_which_splits_were_carved():
+    assert load_task(frame(0, 40)).carved == ("validation", "test")
+    assert load_task(frame(0, 40), test=frame(100, 10)).carved == ("validation",)
+    assert load_task(frame(0, 40), validation=frame(100, 10)).carved == ("test",)
+
+
 def test_the_paper_protocol_selects_on_the_test_rows_and_says_so():
     task = load_task(frame(0, 40), test=frame(100, 10), protocol="paper")
     assert task.validation == task.test

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -17,7 +18,7 @@ from frostline.records import Plan
 from frostline.states.frozen import StatesAt
 from frostline.tasks import Split, Task
 from frostline.training.model import make_tunable
-from frostline.training.shared_inputs import SharedInputs
+from frostline.training.shared_inputs import LABELLED, SharedInputs
 
 CLASSES = ("no", "maybe", "yes")
 WANTED = [*(StatesAt(layer=layer) for layer in (0, 1, 3)), StatesAt(layer=3, reads=Reads.FIRST)]
@@ -256,3 +257,21 @@ def test_what_the_cache_cannot_hold_is_said_once(monkeypatch):
     inputs.freeze([StatesAt(layer=2)], ["train"])
     assert len(inputs.notes) == 1 and "recomputing them" in inputs.notes[0]
     assert not states_of(inputs, STARTING[1]).is_kept
+
+
+def test_labelled_rows_do_not_depend_on_how_they_were_divided():
+    rows = split(52)
+    tunable = make_tunable(encoder(), Plan.span(3, 4, 4), outputs=3)
+    found = []
+    for first in (40, 30):
+        train, validation = rows.take(range(first)), rows.take(range(first, 52))
+        divided = replace(task(train), validation=validation, carved=("validation",))
+        found.append(SharedInputs(tunable.encoder, divided).examples(tunable, LABELLED))
+    one, other = (examples.logits(tunable, np.arange(52)) for examples in found)
+    assert one.equal(other)
+    assert found[0].labels.tolist() == list(rows.labels)
+
+
+def test_validation_rows_that_were_given_follow_the_training_rows():
+    inputs = SharedInputs(encoder(), replace(task(), validation=split(12, seed=5)))
+    assert inputs.splits[LABELLED].texts == (*inputs.task.train.texts, *inputs.task.validation.texts)

@@ -20,8 +20,10 @@ class Recipe(Record):
         steps: number of steps, instead of epochs; None to count epochs.
         batch: rows per step.
         accumulate: gradient accumulation steps.
-        schedule: learning rate after warm-up: linear decay to 0, or constant.
-        warmup: share of the steps over which the learning rate rises from 0.
+        schedule: learning rate after warm-up: linear decay to 0; constant; or 'averaged': constant, and the model is
+            the average of the weights over the steps, recent ones with more weight, so that training can stop or
+            continue at any step.
+        warmup: share of the steps over which the learning rate rises from 0; the averaged schedule has a fixed number.
         weight_decay: weight decay of AdamW, on everything but norms and biases.
         clip: gradient clipping norm; 0 disables clipping.
         dropout: dropout of layers and head; None for the encoder's own.
@@ -32,11 +34,13 @@ class Recipe(Record):
         max_length: number of tokens to which texts are truncated; None for the encoder's limit, at most 512.
         select: the epoch to keep: the best on validation, or the last.
         patience: number of evaluations without improvement before stopping; None to never stop early.
-        evaluate_every: steps between evaluations; None for once per epoch.
+        evaluate_every: steps between evaluations; None for once per epoch, and with the averaged schedule for steps
+            that grow by a quarter.
         new_layer_rate: factor on the learning rate of re-initialised layers.
         precision: number format of the forward pass.
         cache_dtype: number format of cached frozen states.
         train_rows: number of training rows to use, every class in proportion; None for all.
+        rows: the labelled rows to train on: those for training, or 'all', validation rows included.
         threads: number of CPU threads.
         seed: random seed of the head, the order of rows and dropout.
 
@@ -45,14 +49,14 @@ class Recipe(Record):
         32
     """
 
-    left_out_at_default = ("steps", "lower_dropout", "train_rows")
+    left_out_at_default = ("steps", "lower_dropout", "train_rows", "rows")
 
     learning_rate: Number | None = None
     epochs: int = 3
     steps: int | None = None
     batch: int = 32
     accumulate: int = 1
-    schedule: Literal["linear", "constant"] = "linear"
+    schedule: Literal["linear", "constant", "averaged"] = "linear"
     warmup: Number = 0.06
     weight_decay: Number = 0.0
     clip: Number = 1.0
@@ -68,6 +72,7 @@ class Recipe(Record):
     precision: Literal["float32", "bfloat16"] = "float32"
     cache_dtype: Literal["float16", "float32"] = "float16"
     train_rows: int | None = None
+    rows: Literal["train", "all"] = "train"
     threads: int | None = None
     seed: int = 0
 
@@ -126,16 +131,21 @@ _MAY_BE_NONE = {
 
 
 _CHOICES = {
-    "schedule": ("linear", "constant"),
+    "schedule": ("linear", "constant", "averaged"),
     "head": ("family", "mean"),
     "select": ("best", "last"),
     "precision": ("float32", "bfloat16"),
     "cache_dtype": ("float16", "float32"),
+    "rows": ("train", "all"),
 }
+
+WARM_STEPS = 20  # of the averaged schedule, which does not know its length
 
 
 def rate_at(step: int, steps: int, recipe: Recipe) -> float:
-    """Return the share of the highest learning rate at a step: it rises from 0 in warm-up, then falls or stays."""
+    """Return the share of the highest learning rate at a step: it rises in warm-up, then falls or stays."""
+    if recipe.schedule == "averaged":
+        return min(1.0, (step + 1) / WARM_STEPS)
     warm = ceil(recipe.warmup * steps)
     if step < warm:
         return step / warm

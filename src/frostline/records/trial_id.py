@@ -31,7 +31,7 @@ RECIPE_FIELDS = (
     "frozen_dropout", "head", "max_length", "select", "patience", "evaluate_every", "new_layer_rate", "precision",
     "cache_dtype", "threads", "seed",
 )  # fmt: skip
-LATER_RECIPE_FIELDS: Mapping[str, Any] = {"steps": None, "lower_dropout": False, "train_rows": None}
+LATER_RECIPE_FIELDS: Mapping[str, Any] = {"steps": None, "lower_dropout": False, "train_rows": None, "rows": "train"}
 TRIAL_FIELDS = ("encoder", "task", "plan", "recipe", "train_rows", "kind", "surgery", "options")
 LATER_TRIAL_FIELDS: Mapping[str, Any] = {}
 

@@ -52,13 +52,21 @@ def assemble(
     validation, test = task.validation, task.test
     if protocol == "paper":
         validation = test = test or validation
+    missing = tuple(name for name, split in (("validation", validation), ("test", test)) if split is None)
     train, validation, test, carved = _carve(task, validation, test, protocol=protocol, seed=seed, sizes=sizes)
     notes += carved
     if protocol == "paper":
         notes += ["the validation split is not used"] if task.test and task.validation else []
         notes.append(OPTIMISTIC)
     return replace(
-        task, train=train, validation=validation, test=test, metrics=metrics, notes=tuple(notes), protocol=protocol
+        task,
+        train=train,
+        validation=validation,
+        test=test,
+        metrics=metrics,
+        notes=tuple(notes),
+        protocol=protocol,
+        carved=missing,
     )
 
 

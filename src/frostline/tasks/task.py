@@ -100,6 +100,7 @@ class Task:
         preset: name of the preset of the rows, or None.
         protocol: 'paper' if the test rows are also used for selection, so that results are optimistic.
         guessed_columns: role and column of each column that was guessed from its name.
+        carved: names of the splits that Frostline carved from the rows that were given.
         more_tests: further test rows by the name of their split, such as those of MNLI's mismatched dev set; a model is
             judged on each of them, and nothing is ever chosen on them.
 
@@ -122,6 +123,7 @@ class Task:
     preset: str | None = None
     protocol: Protocol = "held-out"
     guessed_columns: tuple[tuple[str, str], ...] = ()
+    carved: tuple[str, ...] = ()
     more_tests: Mapping[str, Split] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

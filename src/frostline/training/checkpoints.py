@@ -1,8 +1,8 @@
 """Checkpoints of a training run: safetensors and JSON, written atomically and verified before use.
 
-A checkpoint is a folder with the weights that train, the optimizer's two moments, the best weights so far, and a
-description with the identity of the run and the checksum of the tensors. The two newest are kept, so that a damaged
-one does not lose the run.
+A checkpoint is a folder with the weights that train, the optimizer's two moments, the best weights so far, the average
+where there is one, and a description with the identity of the run and the checksum of the tensors. The two newest are
+kept, so that a damaged one does not lose the run.
 """
 
 from __future__ import annotations
@@ -61,8 +61,10 @@ class Checkpoint:
     tensors: Mapping[str, Tensor]
     optimizer_step: float
 
-    def restore(self, tunable: Tunable, optimizer: torch.optim.Optimizer) -> tuple[Progressed, dict[str, Tensor]]:
-        """Load weights and optimizer; return the progress of the run and its best weights."""
+    def restore(
+        self, tunable: Tunable, optimizer: torch.optim.Optimizer
+    ) -> tuple[Progressed, dict[str, Tensor], dict[str, Tensor]]:
+        """Load weights and optimizer; return the progress of the run, its best weights and its average."""
         with torch.no_grad():
             for name, value in tunable.trainable().items():
                 value.copy_(self.tensors[f"weights/{name}"])
@@ -70,12 +72,11 @@ class Checkpoint:
                     "step": torch.tensor(self.optimizer_step),
                     **{moment: self.tensors[f"{moment}/{name}"].to(value.device).clone() for moment in _MOMENTS},
                 }
-        best = {
-            name.removeprefix("best/"): value.clone()
-            for name, value in self.tensors.items()
-            if name.startswith("best/")
-        }
-        return self.so_far, best
+        return self.so_far, self._group("best"), self._group("average")
+
+    def _group(self, name: str) -> dict[str, Tensor]:
+        start = f"{name}/"
+        return {key.removeprefix(start): own.clone() for key, own in self.tensors.items() if key.startswith(start)}
 
 
 class Checkpoints:
@@ -138,7 +139,13 @@ class Checkpoints:
         return bool(runs) and self.run not in runs
 
     def write(
-        self, so_far: Progressed, tunable: Tunable, optimizer: torch.optim.Optimizer, best: Mapping[str, Tensor]
+        self,
+        so_far: Progressed,
+        tunable: Tunable,
+        optimizer: torch.optim.Optimizer,
+        *,
+        best: Mapping[str, Tensor],
+        average: Mapping[str, Tensor],
     ) -> None:
         """Write a checkpoint, and remove all but the newest two."""
         from safetensors.torch import save_file
@@ -148,6 +155,7 @@ class Checkpoints:
         for moment in _MOMENTS:
             tensors |= {f"{moment}/{name}": optimizer.state[value][moment] for name, value in own.items()}
         tensors |= {f"best/{name}": value for name, value in best.items()}
+        tensors |= {f"average/{name}": value for name, value in average.items()}
         with build_folder(self.folder / f"step-{so_far.step}", sync=True) as building:
             save_file({name: value.cpu().contiguous() for name, value in tensors.items()}, building / _TENSORS)
             about = {

@@ -27,7 +27,7 @@ from frostline.training.freeze_audit import count_kept
 from frostline.training.loop import Trained, Weights, judge, load_weights, train, weights_of
 from frostline.training.model import Tunable, check_recipe, make_tunable
 from frostline.training.result import Tuned
-from frostline.training.shared_inputs import SharedInputs
+from frostline.training.shared_inputs import LABELLED, SharedInputs
 from frostline.training.stock_model import check_base, why_not_stock
 
 
@@ -168,6 +168,9 @@ def _notes(encoder: Encoder, tunable: Tunable) -> list[str]:
 def _examples(tunable: Tunable, shared: SharedInputs, recipe: Recipe, settings: Settings) -> dict[str, Examples]:
     """Return the rows of every split that is used, with their frozen states."""
     names = [name for name in shared.task.splits if settings.test or name not in shared.task.tests]
+    if recipe.rows == "all":
+        tests = {name: shared.examples(tunable, name) for name in names if name in shared.task.tests}
+        return {"train": shared.examples(tunable, LABELLED), **tests}
     examples = {name: shared.examples(tunable, name) for name in names}
     if settings.train_rows is not None and settings.train_rows < len(examples["train"]):
         examples["train"] = examples["train"].take(shared.some_rows(settings.train_rows, seed=recipe.seed))

@@ -6,6 +6,7 @@ the seed and the step alone, so that a run that continues from a checkpoint comp
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections.abc import Mapping
@@ -26,6 +27,7 @@ from frostline.progress import Progress, Step, silent
 from frostline.records import Recipe
 from frostline.records.recipe import rate_at
 from frostline.tasks.metrics import METRICS
+from frostline.training.averaging import Average, is_mark
 from frostline.training.checkpoints import Checkpoints, Progressed
 from frostline.training.dataset import Examples
 from frostline.training.freeze_audit import Audit, AuditReport
@@ -110,6 +112,7 @@ class TrainingRun:
         # Looked up once: walking through the whole model takes longer than a step of a head alone.
         self.parameters = list(tunable.trainable().values())
         self.order_of = lru_cache(1)(partial(order_of_rows, len(rows), seed=recipe.seed))
+        self.average = Average(tunable.trainable()) if recipe.schedule == "averaged" else None
         self.audit = Audit(tunable)
         self.so_far = Progressed()
         self.best: Weights = {}
@@ -120,8 +123,10 @@ class TrainingRun:
         """Train, and leave the best weights in the model."""
         checkpoint = None if self.checkpoints is None else self.checkpoints.newest()[0]
         if checkpoint is not None:
-            self.so_far, self.best = checkpoint.restore(self.tunable, self.optimizer)
+            self.so_far, self.best, average = checkpoint.restore(self.tunable, self.optimizer)
             self.first = self.so_far.step
+            if self.average is not None:
+                self.average.restore(average)
         began, before = time.perf_counter(), self.so_far.seconds
         while self.so_far.step < self.steps and not self.so_far.is_over:
             self._step(self.so_far.step)
@@ -132,11 +137,14 @@ class TrainingRun:
                 self.evaluate()
                 self.so_far.seconds = before + time.perf_counter() - began
             if self.checkpoints is not None and self.checkpoints.is_due(self.so_far.step, evaluated=evaluated):
-                self.checkpoints.write(self.so_far, self.tunable, self.optimizer, self.best)
+                average = {} if self.average is None else self.average.weights
+                self.checkpoints.write(self.so_far, self.tunable, self.optimizer, best=self.best, average=average)
         # Audit the last weights: the best may be those before the first step that changed any.
         report = self.audit.at_end(self.so_far.depth, updates=self.so_far.updates)
         if self.best:
             load_weights(self.tunable, self.best)
+        elif self.average is not None:
+            load_weights(self.tunable, self.average.weights)
         return report
 
     def trained(self, so_far: Progressed, audit: AuditReport, outputs: Tensor | None) -> Trained:
@@ -178,6 +186,8 @@ class TrainingRun:
             self.so_far.depth = self.tunable.depth_of_backward
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
+        if self.average is not None:
+            self.average.add(step)
         if step == self.first:
             self.audit.after_step()
         self.so_far.updates += any(group["lr"] > 0 for group in self.optimizer.param_groups)
@@ -197,15 +207,22 @@ class TrainingRun:
 
     def _is_time_to_evaluate(self) -> bool:
         step, every = self.so_far.step, self.recipe.evaluate_every
-        return step % self.steps_per_epoch == 0 or step == self.steps or (every is not None and step % every == 0)
+        if step == self.steps or (every is not None and step % every == 0):
+            return True
+        return step % self.steps_per_epoch == 0 if self.average is None else every is None and is_mark(step)
+
+    def judged_weights(self) -> contextlib.AbstractContextManager[None]:
+        """Have the weights in the model that are judged and kept: the average, where the schedule has one."""
+        return contextlib.nullcontext() if self.average is None else self.average.in_model()
 
     def evaluate(self) -> None:
         """Judge the weights on validation, and keep them if they are the best so far."""
-        outputs = None if self.validation is None else self.validation.outputs(self.tunable)
-        if self.is_best(self.so_far, outputs):
-            self.best_outputs = outputs
-            if self.chooses:
-                self.best = weights_of(self.tunable)
+        with self.judged_weights():
+            outputs = None if self.validation is None else self.validation.outputs(self.tunable)
+            if self.is_best(self.so_far, outputs):
+                self.best_outputs = outputs
+                if self.chooses:
+                    self.best = weights_of(self.tunable)
 
     @property
     def chooses(self) -> bool:

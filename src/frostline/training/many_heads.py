@@ -95,8 +95,10 @@ class _Together(TrainingRun):
 
     def evaluate(self) -> None:
         """Evaluate every head that has not stopped, and keep those that are the best so far."""
-        outputs = None if self.validation is None else self.validation.outputs(self.tunable)
-        now, sums = weights_of(self.tunable), self._sums.tolist()
+        with self.judged_weights():
+            outputs = None if self.validation is None else self.validation.outputs(self.tunable)
+            now = weights_of(self.tunable)
+        sums = self._sums.tolist()
         self._sums.zero_()
         for head, so_far in enumerate(self.each):
             if so_far.is_over:

@@ -83,7 +83,7 @@ class RecipeOptions(TrialRecipeOptions):
     learning_rate: Annotated[float | None, typer.Option(help="Peak learning rate.", show_default="by the plan")] = None
     schedule: Annotated[
         str | None,
-        typer.Option(help="Learning-rate schedule after warm-up: linear or constant.", show_default="linear"),
+        typer.Option(help="Learning-rate schedule after warm-up: linear, constant or averaged.", show_default="linear"),
     ] = None
     warmup: Annotated[float | None, typer.Option(help="Share of the steps used for warm-up.", show_default="0.06")] = (
         None
