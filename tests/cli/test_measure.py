@@ -239,9 +239,11 @@ def test_a_full_disk_is_one_line(model, weather):
 
 
 def test_an_interrupt_while_starting_ends_at_once(model, weather):
-    command = [sys.executable, "-c", "from frostline.cli import main; main()", "measure", weather, "--model", model]
+    program = "from frostline.cli import main; print('ready', flush=True); main()"
+    command = [sys.executable, "-c", program, "measure", weather, "--model", model]
     running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    time.sleep(1.0)  # in the middle of importing torch, or of what comes after
+    assert running.stdout is not None and running.stdout.readline() == "ready\n"
+    time.sleep(0.7)  # in the middle of importing torch, or of what comes after
     running.send_signal(signal.SIGINT)
     _, err = running.communicate(timeout=60)
     assert running.returncode == 130
