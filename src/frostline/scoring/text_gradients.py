@@ -98,8 +98,8 @@ def gradient_kernels(
                     features, layout = network.read(tokens.take(texts))
                 outputs = (features @ direction.to(features)).sum()
                 targets = [*(call.output for call in calls), *others]
-                found = torch.autograd.grad(outputs, targets, materialize_grads=True)
-                gradients.add_batch(texts, layout, calls, others, found)
+                computed = torch.autograd.grad(outputs, targets, materialize_grads=True)
+                gradients.add_batch(texts, layout, calls, others, computed)
             gradients.add_to(kernels)
         for parameter in others:
             parameter.requires_grad_(False)
@@ -235,12 +235,12 @@ class _Gradients:
         layout: Layout,
         calls: Sequence[_Call],
         others: Sequence[nn.Parameter],
-        found: Sequence[Tensor],
+        computed: Sequence[Tensor],
     ) -> None:
         """Add the gradients of a batch: those of calls' outputs, then those of other parameters."""
         rows = torch.as_tensor(texts)
         pieces: dict[int, list[Tensor]] = {}
-        for call, gradient in zip(calls, found[: len(calls)], strict=True):
+        for call, gradient in zip(calls, computed[: len(calls)], strict=True):
             if isinstance(call.module, nn.Embedding):
                 ids = call.input.flatten()
                 used = gradient.reshape(len(ids), -1).masked_fill((ids == _padding(call.module))[:, None], 0)
@@ -248,7 +248,7 @@ class _Gradients:
             else:
                 part = self._part_of[id(call.module.weight)]
                 pieces.setdefault(part, []).extend(self._of_call(call, gradient, layout))
-        for parameter, gradient in zip(others, found[len(calls) :], strict=True):
+        for parameter, gradient in zip(others, computed[len(calls) :], strict=True):
             part = self._part_of[id(parameter)]
             pieces.setdefault(part, []).append(self._projections.whole(parameter, gradient))
         for part, of_part in pieces.items():

@@ -1,6 +1,6 @@
 """One pass of texts through the layers of an encoder, from which everything that needs their states reads.
 
-Pooled states and cached token states are read from the same pass: whoever needs both does not run the encoder twice.
+Pooled states and cached token states come from the same pass, so that the encoder does not run twice for both.
 """
 
 from __future__ import annotations

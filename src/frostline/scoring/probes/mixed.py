@@ -157,8 +157,8 @@ def _best_shares(states: Tensor, fit: _Fit) -> Tensor:
 
     if len(states) == 1:
         return torch.ones(1, dtype=torch.float64)
-    found = minimize(objective, np.zeros(len(states)), jac=True, method="L-BFGS-B", options={"maxiter": _MOST_STEPS})
-    return torch.from_numpy(found.x).softmax(0)
+    solution = minimize(objective, np.zeros(len(states)), jac=True, method="L-BFGS-B", options={"maxiter": _MOST_STEPS})
+    return torch.from_numpy(solution.x).softmax(0)
 
 
 def _outputs_side_by_side(training: Tensor, held: Tensor, fit: _Fit) -> Tensor:
