@@ -20,7 +20,7 @@ Outputs = Callable[[Tensor, Layout, Tensor], Tensor]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Examples:
+class LabelledBlocks:
     """Rows with their labels, in blocks.
 
     Args:
@@ -63,7 +63,7 @@ class Examples:
         return weights[0].to(logits)
 
 
-def relative_gradient_norms(encoder: Encoder, examples: Examples, outputs: Outputs, *, by_block: bool) -> Tensor:
+def relative_gradient_norms(encoder: Encoder, examples: LabelledBlocks, outputs: Outputs, *, by_block: bool) -> Tensor:
     """Return (1 + blocks, layers 1..L): norms of gradients over norms of weights, averaged over a layer's tensors.
 
     First on all rows, then without each block in turn. The gradient is that of the mean loss of the examples: the

@@ -157,20 +157,8 @@ def measure_layers(
     notes = notes_on(encoder, task, split, asked.rows, scored.truncated, limit, scored.scores)
     probes = [score.name for score in chosen if score.is_probe and score.name in scored.scores]
     return LayerScores(
-        encoder=MeasuredEncoder(
-            name=encoder.name,
-            revision=encoder.revision,
-            family=encoder.family.name,
-            layers=encoder.depth,
-            width=encoder.width,
-        ),
-        task=MeasuredTask(
-            name=task.name,
-            fingerprint=task.fingerprint,
-            kind=task.kind,
-            labels=task.label_names,
-            metric=task.metrics[0],
-        ),
+        encoder=_measured_encoder(encoder),
+        task=_measured_task(task),
         pooling=asked.pooling,
         rows=asked.rows,
         judged_on=asked.judged_on if probes else None,
@@ -188,6 +176,26 @@ def measure_layers(
             "states": round(scored.states_ready - started, 3),
             "scores": round(time.perf_counter() - scored.states_ready, 3),
         },
+    )
+
+
+def _measured_encoder(encoder: Encoder) -> MeasuredEncoder:
+    return MeasuredEncoder(
+        name=encoder.name,
+        revision=encoder.revision,
+        family=encoder.family.name,
+        layers=encoder.depth,
+        width=encoder.width,
+    )
+
+
+def _measured_task(task: Task) -> MeasuredTask:
+    return MeasuredTask(
+        name=task.name,
+        fingerprint=task.fingerprint,
+        kind=task.kind,
+        labels=task.label_names,
+        metric=task.metrics[0],
     )
 
 

@@ -269,7 +269,7 @@ def test_a_final_norm_is_applied_once():
     evidence = make_evidence(encoder)
     states = torch.randn(6, 1, 32, generator=torch.Generator().manual_seed(0))
     for layer, prepare in ((DEPTH - 1, encoder.finish), (DEPTH, lambda given: given)):
-        ours = _head(encoder, evidence, 2, layer).eval()
+        ours = _head(encoder, evidence, 2, layer, dropout=-1).eval()
         stock = make_head(encoder, labels=2, layer=layer, seed=0).eval()
         stock.stock.model.final_norm = torch.nn.Identity()
         torch.testing.assert_close(ours(states), stock(prepare(states)))

@@ -13,7 +13,7 @@ from frostline.encoders.heads import FamilyHead, logits_of
 from frostline.errors import MeasureError, OptionError
 from frostline.kernels.batch_layout import Layout
 from frostline.scoring.fisher.sample import fresh_head
-from frostline.scoring.gradient_sums import Examples, Outputs, relative_gradient_norms
+from frostline.scoring.gradient_sums import LabelledBlocks, Outputs, relative_gradient_norms
 from frostline.scoring.probes.logistic_solver import fit_logistic, fit_ridge
 from frostline.scoring.score_inputs import Evidence, numbered
 from frostline.scoring.scores import layer_score
@@ -86,9 +86,9 @@ def _drawn(evidence: Evidence, examples: int) -> Tensor:
     return torch.isin(number, order[:examples]).nonzero()[:, 0]
 
 
-def _in_blocks(evidence: Evidence, labels: Tensor) -> Examples:
+def _in_blocks(evidence: Evidence, labels: Tensor) -> LabelledBlocks:
     assert evidence.tokens is not None  # noqa: S101 (checked by the score)
-    return Examples(
+    return LabelledBlocks(
         tokens=evidence.tokens,
         kind=evidence.kind,
         labels=labels,
