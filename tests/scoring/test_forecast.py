@@ -8,7 +8,7 @@ import pytest
 import torch
 from tests.scoring.test_kernel_ridge import refitted_choice, refitted_errors
 from tests.scoring.test_text_gradients import whole_kernels
-from tests.tiny import ALL_CONFIGS, DEPTH, random_tokens, save_tiny, tiny_encoder
+from tests.tiny import CONFIGS, DEPTH, random_tokens, save_tiny, tiny_encoder
 
 from frostline.encoders.heads import make_head, make_mean_head
 from frostline.encoders.loading import load_encoder
@@ -88,7 +88,7 @@ def direct_errors(evidence: Evidence, head: str, layers: tuple[int, ...], direct
     return errors
 
 
-@pytest.mark.parametrize("name", ALL_CONFIGS)
+@pytest.mark.parametrize("name", CONFIGS)
 def test_forecasts_equal_a_direct_computation(name):
     evidence = evidence_of(name, groups=GROUPS)
     made = make_forecast(evidence, halvings=1, rank=None)
