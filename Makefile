@@ -70,8 +70,8 @@ bench-measure: $(STAMP) embedded ## Time measuring against other tools (GLUE=fol
 bench-cost: $(STAMP) embedded ## Compare predicted with measured costs of plans (GLUE=folder)
 	$(BIN)/python bench/cost.py $(GLUE)
 
-bench-regret: $(STAMP) embedded ## Compare the race's choices with an exhaustive sweep: hours, resumable (GLUE=folder)
-	$(BIN)/python bench/regret.py $(GLUE) bench/results/regret.jsonl
+bench-regret: $(STAMP) embedded ## Compare the choices of run with the sweep and with fixed rules: hours, resumable (DATA, ENCODERS=folders)
+	$(BIN)/python bench/regret.py bench/results/sweep.jsonl bench/results/choices.jsonl --data $(DATA) --encoders $(ENCODERS)
 
 bench-sweep: $(STAMP) embedded ## Record what every plan is worth on new data: hours, resumable (DATA, GLUE, ENCODERS=folders)
 	$(BIN)/python bench/sweep.py bench/results/sweep.jsonl --data $(DATA) --glue $(GLUE) --encoders $(ENCODERS)

@@ -6,8 +6,9 @@
 A case is a data set, and an encoder after '@' unless it is the embedded default. Development sets (goemotions with one
 label a text, mnli, cola, movies) are for choosing rules, the others for judging them. Of each set 1,000 rows are for
 training, 300 for choosing the length and the rate, up to 2,000 for testing, rows of one group together. A plan trains
-on the averaged schedule at half, once and twice its usual learning rate, until twice as many steps bring no better
-evaluation, at most 640; the rate that is best on validation counts.
+on the averaged schedule at half, once and twice its usual learning rate, the head at its own one, until twice as many
+steps bring neither a better metric nor a lower loss, at most 640, and a head alone eight times as many, as in a search;
+the rate that is best on validation counts.
 
 Every finished trial is a line of the results file, with its predictions; started again, it goes on with what is
 missing. `--report` prints the best plans of each case. Last line: one flat JSON object.
@@ -19,7 +20,7 @@ import argparse
 import json
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,8 +30,10 @@ import transformers
 from rows import labelled_rows
 
 from frostline.encoders.loading import load_encoder
-from frostline.plans.learning_rates import learning_rate_for
+from frostline.plans.learning_rates import head_rate_for, learning_rate_for
+from frostline.plans.lengths import steps_for
 from frostline.records import Plan, Recipe, TrialResult
+from frostline.search.prior import usual_plans
 from frostline.tasks import Task, load_task
 from frostline.tasks.splits import divide
 from frostline.training.shared_inputs import SharedInputs
@@ -42,6 +45,7 @@ from frostline.trials.run_trial import run_trial
 TRAIN, VALIDATION, TEST = 1_000, 300, 2_000
 FACTORS = (0.5, 1.0, 2.0)  # of a plan's usual learning rate
 STEPS = 640
+MAX_LENGTH = 128
 PATIENCE = 2  # evaluations, which are half of all steps so far
 JUDGING = ("trec6", "cr", "sst5", "subj", "tweeteval_emotion", "banking77")
 WITH_GTE = ("trec6", "sst5", "banking77")
@@ -61,7 +65,7 @@ def grid(depth: int) -> list[Plan]:
     lower = [Plan.span(1, depth // 2, depth), *(Plan.span(1, layer, layer) for layer in range(depth // 2, depth, step))]
     heads = [Plan(layers=(), head=layer) for layer in range(depth // 2, depth + 1, step)]
     lora = [replace(Plan.span(1, depth, depth), method="lora")]
-    plans = [*single, *double, *upper, *middle, *lower, *heads, *lora]
+    plans = [*single, *double, *upper, *middle, *lower, *usual_plans(depth), *heads, *lora]
     return list({str(plan.identity()): plan for plan in plans}.values())
 
 
@@ -114,7 +118,12 @@ class Case:
         self.encoder = load_encoder(self.source)
         self.task = task_of(data, given, given.seed)
         self.recipe = Recipe(
-            schedule="averaged", steps=STEPS, patience=PATIENCE, threads=given.threads, max_length=128, seed=given.seed
+            schedule="averaged",
+            steps=STEPS,
+            patience=PATIENCE,
+            threads=given.threads,
+            max_length=MAX_LENGTH,
+            seed=given.seed,
         )
         self.done = {(line["plan"], line["factor"]) for line in lines(given.results) if line["case"] == name}
 
@@ -132,7 +141,10 @@ class Case:
         for plan in plans.values():
             for factor in FACTORS:
                 rate = factor * learning_rate_for(plan, self.encoder.width)
-                spec = make_spec(shared, plan, replace(self.recipe, learning_rate=rate))
+                head_rate = head_rate_for(self.encoder.width) if plan.layers else None
+                steps = steps_for(plan, STEPS)
+                recipe = replace(self.recipe, learning_rate=rate, head_rate=head_rate, steps=steps)
+                spec = make_spec(shared, plan, recipe)
                 if (plan_name(plan), factor) not in self.done:
                     trials[spec.id] = (spec, factor)
         if trials:
@@ -155,15 +167,22 @@ class Case:
                 [step["step"], round(step["validation_accuracy"], 4), round(step["validation_loss"], 4)]
                 for step in result.history
             ],
-            "predictions": {
-                split: "".join(chr(_FIRST_DIGIT + int(value)) for value in values)
-                for split, values in result.predictions.items()
-            },
+            "predictions": {split: encode(values) for split, values in result.predictions.items()},
             "seconds": round(seconds, 1),
         }
         with self.results.open("a") as file:
             file.write(json.dumps(line) + "\n")
         print(self.name, plan_name(plan), factor, line["metrics"], line["reason"], f"{seconds:.0f} s", flush=True)
+
+
+def encode(classes: Iterable[float]) -> str:
+    """Return classes as one character a row."""
+    return "".join(chr(_FIRST_DIGIT + int(value)) for value in classes)
+
+
+def decode(characters: str) -> np.ndarray:
+    """Return the classes that `encode` wrote."""
+    return np.array([ord(character) - _FIRST_DIGIT for character in characters])
 
 
 def plan_name(plan: Plan) -> str:

@@ -86,5 +86,5 @@ def test_a_file_that_is_no_recipe_is_one_line(encoder, rows, content, says, tmp_
 
 def test_a_run_refuses_rows_in_its_recipe(encoder, rows, tmp_path):
     (tmp_path / "recipe.json").write_text(json.dumps({"train_rows": 40}))
-    with pytest.raises(OptionError, match="a run decides how many rows each round has"):
+    with pytest.raises(OptionError, match="a run trains on all rows"):
         frostline.run(encoder, rows, output=tmp_path / "run", recipe=tmp_path / "recipe.json")

@@ -49,11 +49,11 @@ CHANGES: dict[str, dict[str, Any]] = {
     **{
         f"recipe {name}": {"recipe": {**FIRST["recipe"], name: value}}
         for name, value in {
-            "learning_rate": None, "epochs": 3, "steps": 50, "batch": 8, "accumulate": 2, "schedule": "constant",
-            "warmup": 0.5, "weight_decay": 0.1, "clip": 0.0, "dropout": 0.0, "frozen_dropout": False,
-            "lower_dropout": True, "head": "mean", "max_length": 9, "select": "last", "patience": 1,
-            "evaluate_every": 5, "new_layer_rate": 2.0, "precision": "bfloat16", "cache_dtype": "float32",
-            "train_rows": 9, "rows": "all", "threads": None, "seed": 4,
+            "learning_rate": None, "head_rate": 0.002, "epochs": 3, "steps": 50, "batch": 8, "accumulate": 2,
+            "schedule": "constant", "warmup": 0.5, "weight_decay": 0.1, "clip": 0.0, "dropout": 0.0,
+            "frozen_dropout": False, "lower_dropout": True, "head": "mean", "max_length": 9, "select": "last",
+            "patience": 1, "evaluate_every": 5, "new_layer_rate": 2.0, "precision": "bfloat16",
+            "cache_dtype": "float32", "train_rows": 9, "rows": "all", "threads": None, "seed": 4,
         }.items()
     },
 }  # fmt: skip
@@ -75,6 +75,7 @@ IDS = {
     "head": "9b5da011f64cc78e",
     "method": "2a132443691acc22",
     "recipe learning_rate": "df68c19fb8fb2a37",
+    "recipe head_rate": "bb019417719a7979",
     "recipe epochs": "d53b61409a57542e",
     "recipe steps": "80722932f39a058d",
     "recipe batch": "4cfff56dc15657b4",

@@ -153,8 +153,8 @@ def test_every_number_and_reason_of_the_run_is_on_the_page(run, page):
         assert said in words
     for test in run.tests:
         assert f"{100 * test.low:.1f} to {100 * test.high:.1f}" in words
-    for rung in run.race.rungs:
-        for entry in rung:
+    for entries in run.race.rounds:
+        for entry in entries:
             assert f"{entry.spec.recipe.learning_rate:g}" in words
     for score in run.scores.scores.values():
         assert score.summary in words

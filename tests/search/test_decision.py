@@ -12,7 +12,7 @@ from frostline.records import EncoderRef, Plan, Recipe, TaskRef, TrialResult, Tr
 from frostline.records.budget import Budget
 from frostline.records.difference import Difference
 from frostline.search.decision import decide, trade_off
-from frostline.search.successive_halving import Entry, Race, Rung
+from frostline.search.entries import Entry, Race
 from frostline.tasks import Split, Task
 from frostline.tasks.metrics import METRICS
 
@@ -47,13 +47,15 @@ def entry(plan, predictions, *, metric="accuracy", because="", **cost):
     )
     return Entry(
         proposal=made_up_proposal(plan, "a strategy", **cost),
-        rung=Rung(number=1, train_rows=100, epochs=3, share=1.0),
         spec=spec,
         result=TrialResult(
             status="done", metrics={"validation": {metric: value}}, predictions={"validation": tuple(predictions)}
         ),
         value=value if METRICS[metric].higher_is_better else -value,
+        loss=0.5,
         seconds=1.0,
+        is_converged=True,
+        rows=100,
     )
 
 
@@ -65,7 +67,7 @@ def wrong_at(rows, *places):
 def decided(entries, budget=None, *, task=None):
     """The decision, with entries in the order in which a race gives them."""
     ranked = sorted(entries, key=lambda one: (-one.value, one.proposal.cost.price))
-    race = Race(rungs=(tuple(ranked),), baselines={}, failed=(), notes=())
+    race = Race(rounds=(tuple(ranked),))
     rows = len(ranked[0].result.predictions["validation"])
     return decide(race, task or task_of(rows), budget or Budget(), depth=DEPTH)
 
@@ -236,3 +238,32 @@ def test_equal_costs_large_factors_and_millions_are_short():
         "vs the last layers, (5, 6, 6): +1.0; 100.0 times the compute (1.0 s vs 1.0 s); "
         "22.7M vs 5.5M trainable parameters; same latency"
     )
+
+
+# Full fine-tuning as a proof -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("wrong", "is_chosen"),
+    [(60, True), (95, False), (100, False)],
+    ids=["far better", "better by less than the margin", "as good"],
+)
+def test_full_fine_tuning_replaces_the_choice_only_if_it_is_shown_to_be_better_by_more_than_the_margin(
+    wrong, is_chosen
+):
+    top = entry(TOP, wrong_at(ROWS, *range(100)), price=10)
+    full = entry(FULL, wrong_at(ROWS, *range(wrong)), price=100, joins_late=True)
+    decision = decided([top, full])
+    assert decision.is_proof is is_chosen
+    assert decision.chosen == (full if is_chosen else top).spec.id
+    assert decision.proof.value == pytest.approx((100 - wrong) / 10)
+    sentence = decision.why[-1]
+    assert sentence.startswith("Full fine-tuning is better than" if is_chosen else "Full fine-tuning minus the choice:")
+
+
+def test_a_large_difference_on_few_rows_shows_nothing():
+    top, full = entry(TOP, wrong_at(20, 1, 2), price=10), entry(FULL, wrong_at(20, 3), price=100, joins_late=True)
+    decision = decided([top, full])
+    assert decision.proof.value == pytest.approx(5)
+    assert decision.chosen == top.spec.id
+    assert decision.best == full.spec.id

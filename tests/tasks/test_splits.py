@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from frostline.errors import OptionError
 from frostline.tasks import Split, sample
-from frostline.tasks.splits import count_duplicates, count_twins, divide, join, row_contents, strata_of
+from frostline.tasks.splits import count_duplicates, count_twins, divide, row_contents, strata_of
 
 
 def numbered(*labels: float, texts: list[str] | None = None, groups: list[str] | None = None) -> Split:
@@ -179,11 +179,3 @@ def test_samples_that_make_no_sense_are_refused():
         sample(numbered(0, 1), 1, balanced=True)
     with pytest.raises(OptionError, match="needs classes"):
         sample(numbered(0.5, 1.5), 2, balanced=True)
-
-
-def test_two_splits_joined_have_the_rows_of_both():
-    first = numbered(0, 1, texts=["a", "b"], groups=["x", "y"])
-    second = numbered(1, texts=["c"], groups=["z"])
-    both = join(first, second)
-    assert (both.texts, both.labels, both.groups) == (("a", "b", "c"), (0, 1, 1), ("x", "y", "z"))
-    assert join(first, numbered(1)).groups is None

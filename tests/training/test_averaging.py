@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import islice
-
 import pytest
 import torch
 from tests.training.tuning_tools import examples_for, many_labels, many_tokens, tiny_tunable
 
 from frostline.records import Plan, Recipe
 from frostline.records.recipe import WARM_STEPS, rate_at
-from frostline.training.averaging import POWER, Average, is_mark, marks
+from frostline.training.averaging import POWER, Average
 from frostline.training.checkpoints import Checkpoints
 from frostline.training.loop import TrainingRun, train, weights_of
 
@@ -58,11 +56,6 @@ def test_the_average_is_in_the_model_only_within_the_block():
         assert own["weight"].tolist() == [1.0] * 3
     assert own["weight"].tolist() == [5.0] * 3
     assert average.weights["weight"].tolist() == [1.0] * 3
-
-
-def test_marks_grow_in_proportion():
-    assert list(islice(marks(), 7)) == [40, 57, 80, 113, 160, 226, 320]
-    assert [step for step in range(1, 120) if is_mark(step)] == [40, 57, 80, 113]
 
 
 def test_the_rate_rises_over_a_fixed_number_of_steps_whatever_the_length():

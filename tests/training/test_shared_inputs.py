@@ -18,7 +18,7 @@ from frostline.records import Plan
 from frostline.states.frozen import StatesAt
 from frostline.tasks import Split, Task
 from frostline.training.model import make_tunable
-from frostline.training.shared_inputs import LABELLED, SharedInputs
+from frostline.training.shared_inputs import SharedInputs
 
 CLASSES = ("no", "maybe", "yes")
 WANTED = [*(StatesAt(layer=layer) for layer in (0, 1, 3)), StatesAt(layer=3, reads=Reads.FIRST)]
@@ -259,19 +259,20 @@ def test_what_the_cache_cannot_hold_is_said_once(monkeypatch):
     assert not states_of(inputs, STARTING[1]).is_kept
 
 
-def test_labelled_rows_do_not_depend_on_how_they_were_divided():
-    rows = split(52)
-    tunable = make_tunable(encoder(), Plan.span(3, 4, 4), outputs=3)
-    found = []
-    for first in (40, 30):
-        train, validation = rows.take(range(first)), rows.take(range(first, 52))
-        divided = replace(task(train), validation=validation, carved=("validation",))
-        found.append(SharedInputs(tunable.encoder, divided).examples(tunable, LABELLED))
-    one, other = (examples.logits(tunable, np.arange(52)) for examples in found)
-    assert one.equal(other)
-    assert found[0].labels.tolist() == list(rows.labels)
+def test_labelled_rows_are_those_for_training_and_then_those_for_validation():
+    tunable = make_tunable(encoder(), Plan.span(3, 4, 4), outputs=3).eval()
+    inputs = SharedInputs(tunable.encoder, replace(task(), validation=split(12, seed=5)))
+    parts = [inputs.examples(tunable, name) for name in ("train", "validation")]
+    labelled = inputs.labelled_examples(tunable)
+    assert labelled.labels.tolist() == [*inputs.task.train.labels, *inputs.task.validation.labels]
+    count = len(parts[0])
+    for rows in ([0, 1, 2], [count, count + 3], [count + 1, 0, count + 2, 5]):
+        alone = [parts[0].logits(tunable, np.array([row])) if row < count else
+                 parts[1].logits(tunable, np.array([row - count])) for row in rows]  # fmt: skip
+        torch.testing.assert_close(labelled.logits(tunable, np.array(rows)), torch.cat(alone), rtol=1e-5, atol=1e-5)
 
 
-def test_validation_rows_that_were_given_follow_the_training_rows():
-    inputs = SharedInputs(encoder(), replace(task(), validation=split(12, seed=5)))
-    assert inputs.splits[LABELLED].texts == (*inputs.task.train.texts, *inputs.task.validation.texts)
+def test_without_validation_rows_the_labelled_ones_are_those_for_training():
+    inputs = SharedInputs(encoder(), replace(task(), validation=None))
+    tunable = make_tunable(inputs.encoder, Plan.span(3, 4, 4), outputs=3)
+    assert len(inputs.labelled_examples(tunable)) == len(inputs.task.train)

@@ -37,6 +37,8 @@ def run(
     budget: Budget | None = None,
     recipe: Recipe | str | Path | None = None,
     allow_frostline_only: bool = False,
+    proof: bool = True,
+    refit: bool = True,
     compute: Compute | None = None,
     cache: bool = True,
     progress: Progress = silent,
@@ -49,8 +51,11 @@ def run(
         output: folder for the model, the report and the evidence; an interrupted run there is continued.
         overwrite: replace an earlier run in that folder.
         budget: limits and goal; None for the cheapest plan within one point of the best.
-        recipe: recipe of a complete trial, or a JSON file of one; a learning rate in it applies to every plan.
+        recipe: batch, length limit and so on of all trials, or a JSON file of them; a learning rate in it applies to
+            every plan, and steps, or epochs other than 3, are the most that a plan trains.
         allow_frostline_only: also consider plans whose models only Frostline can load.
+        proof: compare the choice with full fine-tuning at the end, and take that if it is shown to be better.
+        refit: train the choice again, on the training and validation rows together.
         compute: where trials run; None for this process. With the same threads per trial, the choice is the same.
         cache: cache the output of frozen layers on disk.
         progress: progress callback.
@@ -61,11 +66,7 @@ def run(
         >>> run.tuned.plan.head
         1
     """
-    folder, recipe, compute = Path(output), to_recipe(recipe) or Recipe(), compute or Compute()
-    if recipe.train_rows is not None:
-        raise OptionError(
-            f"recipe train_rows {recipe.train_rows}: a run decides how many rows each round has; remove it"
-        )
+    folder, recipe, compute = Path(output), _checked(to_recipe(recipe) or Recipe()), compute or Compute()
     check_folder(folder, overwrite=overwrite)
     task = to_task_or_sample(task, seed=recipe.seed)
     check_task(task)
@@ -78,16 +79,31 @@ def run(
             budget=budget or Budget(),
             allow_frostline_only=allow_frostline_only,
             cache=cache,
+            proof=proof,
+            refit=refit,
         )
-        search = Search(
-            inputs=inputs,
-            folder=folder,
-            make_executor=partial(make_executor, compute),
-            source=source_of(encoder, loaded) if compute.leaves_this_process else None,
-            finish=partial(_write_report, run_folder=folder),
-            progress=progress,
+        source = source_of(encoder, loaded) if compute.leaves_this_process else None
+        return _search(inputs, folder, compute, source, progress).run(overwrite=overwrite)
+
+
+def _search(inputs: Inputs, folder: Path, compute: Compute, source: str | None, progress: Progress) -> Search:
+    return Search(
+        inputs=inputs,
+        folder=folder,
+        make_executor=partial(make_executor, compute),
+        source=source,
+        finish=partial(_write_report, run_folder=folder),
+        progress=progress,
+    )
+
+
+def _checked(recipe: Recipe) -> Recipe:
+    """Return the recipe, or refuse one that a run cannot follow."""
+    if recipe.train_rows is not None:
+        raise OptionError(
+            f"recipe train_rows {recipe.train_rows}: a run trains on all rows; remove it, or pass fewer rows"
         )
-        return search.run(overwrite=overwrite)
+    return recipe
 
 
 def check_folder(folder: Path, *, overwrite: bool) -> None:

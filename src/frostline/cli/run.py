@@ -24,6 +24,12 @@ def command(
     overwrite: options.Overwrite = False,
     limits: budgets.RunBudgetOptions,
     how: recipes.TrialRecipeOptions,
+    proof: Annotated[
+        bool, typer.Option("--proof/--no-proof", help="Compare the choice with full fine-tuning at the end.")
+    ] = True,
+    refit: Annotated[
+        bool, typer.Option("--refit/--no-refit", help="Train the choice again on training and validation rows.")
+    ] = True,
     cache: options.Cache = True,
     trials: groups.ComputeOptions,
     machine: groups.MachineOptions,
@@ -56,6 +62,8 @@ def command(
             budget=budget,
             recipe=recipe,
             allow_frostline_only=limits.allow_frostline_only,
+            proof=proof,
+            refit=refit,
             cache=cache,
             compute=compute,
             progress=progress,
@@ -74,10 +82,9 @@ def _show(result: Run) -> None:
 
     run, model = result.record, result.folder / "model"
     screen.say(f"{run.encoder.name} ({run.encoder.layers} layers) on {run.task.name}", style="bold")
-    shorter = sum(len(entries) for entries in run.race[:-1])
     screen.say(
-        f"{counted(len(run.proposals), 'plan')} raced in {counted(shorter, 'short trial')}; the finalists after full "
-        f"training, on {run.validation_rows:,} validation rows:\n"
+        f"{counted(len(run.proposals), 'plan')} raced in {counted(len(run.race), 'round')}; those that were left, on "
+        f"{run.validation_rows:,} validation rows:\n"
     )
     race = race_table(run.final, run.proposals, METRICS[run.task.metric], decision=run.decision)
     screen.out().print(screen.rich_table(race.without("learning rate", "because"), left=("", "plan", "from")))

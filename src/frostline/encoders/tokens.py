@@ -47,6 +47,15 @@ class Tokens:
             is_cut=None if self.is_cut is None else self.is_cut[np.asarray(rows)],
         )
 
+    def followed_by(self, others: Tokens) -> Tokens:
+        """Return the tokens of these texts and then those of others."""
+        return Tokens(
+            ids=np.concatenate([self.ids, others.ids]),
+            types=np.concatenate([self.types, others.types]),
+            lengths=np.concatenate([self.lengths, others.lengths]),
+            truncated=self.truncated + others.truncated,
+        )
+
     def batches(self, budget: int) -> list[Ints]:
         """Return positions of texts in batches of similar length, each of at most `budget` tokens if padded.
 

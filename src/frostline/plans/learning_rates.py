@@ -11,6 +11,7 @@ from frostline.records import Plan
 EPOCHS = 3
 _HEAD_ONLY_EPOCHS = 10  # factor: a head alone learns slowly, and costs next to nothing
 _HEAD_ONLY_RATE = 2e-3
+_HEAD_RATE = 2e-3  # of the head above tuned layers, for encoders of width 768
 _USUAL_WIDTH = 768
 _FEW_LAYERS = 3  # the paper's (b, L, L) plans tune at most this many layers, its (l*+1, L, L) plans more
 
@@ -36,6 +37,15 @@ def learning_rate_for(plan: Plan, width: int) -> float:
     if plan.method == "full" and len(plan.layers) <= plan.head / 2:
         usual *= 4
     return float(f"{usual:.1e}")
+
+
+def head_rate_for(width: int) -> float:
+    """Return a learning rate that suits the head above tuned layers, to two digits.
+
+    A head starts from nothing and layers from much, so that it needs a far higher rate than they do; with the same one,
+    it learns so late that the layers have overfitted by then, the more classes there are the worse.
+    """
+    return float(f"{_HEAD_RATE * _USUAL_WIDTH / width:.1e}")
 
 
 def scale_paper_rate(rate: float, width: int) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, isfinite
 from typing import Literal
 
@@ -16,6 +16,7 @@ class Recipe(Record):
 
     Args:
         learning_rate: peak learning rate; None for the one that suits the plan.
+        head_rate: peak learning rate of the head; None for that of the layers.
         epochs: number of passes over the training rows.
         steps: number of steps, instead of epochs; None to count epochs.
         batch: rows per step.
@@ -49,9 +50,10 @@ class Recipe(Record):
         32
     """
 
-    left_out_at_default = ("steps", "lower_dropout", "train_rows", "rows")
+    left_out_at_default = ("head_rate", "steps", "lower_dropout", "train_rows", "rows")
 
     learning_rate: Number | None = None
+    head_rate: Number | None = None
     epochs: int = 3
     steps: int | None = None
     batch: int = 32
@@ -87,8 +89,9 @@ class Recipe(Record):
                 raise OptionError(f"recipe {name.replace('_', ' ')} {value!r}: must be {kind}, {least:g} or more")
             if not isfinite(value):
                 raise OptionError(f"recipe {name.replace('_', ' ')} {value!r}: must be finite")
-        if self.learning_rate == 0:
-            raise OptionError("recipe learning rate 0: nothing would be learned; give a rate above 0")
+        for name in ("learning_rate", "head_rate"):
+            if getattr(self, name) == 0:
+                raise OptionError(f"recipe {name.replace('_', ' ')} 0: nothing would be learned; give a rate above 0")
         for name in ("warmup", "dropout"):
             value = getattr(self, name)
             if value is not None and not value < 1:
@@ -99,6 +102,15 @@ class Recipe(Record):
                     f"recipe {name.replace('_', ' ')} {getattr(self, name)!r}: must be one of {', '.join(choices)}"
                 )
 
+    @property
+    def can_go_on(self) -> bool:
+        """Whether a longer run is a shorter one continued: its length changes nothing before its end."""
+        return self.schedule == "averaged" and self.steps is not None
+
+    def of_any_length(self) -> Recipe:
+        """Return the recipe without its steps where longer runs continue shorter ones, else the recipe itself."""
+        return replace(self, steps=None) if self.can_go_on else self
+
     def passes(self, steps_per_epoch: int) -> float:
         """Return the number of passes over the training rows."""
         return self.epochs if self.steps is None else self.steps / steps_per_epoch
@@ -107,6 +119,7 @@ class Recipe(Record):
 # The smallest value of each number in a recipe; a field is a whole number if its smallest value is one.
 _LEAST: dict[str, int | float] = {
     "learning_rate": 0.0,
+    "head_rate": 0.0,
     "epochs": 1,
     "steps": 1,
     "batch": 1,
@@ -126,7 +139,8 @@ _LEAST: dict[str, int | float] = {
 
 
 _MAY_BE_NONE = {
-    "learning_rate", "steps", "dropout", "max_length", "patience", "evaluate_every", "train_rows", "threads",
+    "learning_rate", "head_rate", "steps", "dropout", "max_length", "patience", "evaluate_every", "train_rows",
+    "threads",
 }  # fmt: skip
 
 

@@ -26,7 +26,9 @@ class RaceEntry(Record):
         plan: the plan.
         sources: strategies with their options, and methods, that propose the plan.
         train_rows: number of training rows.
-        epochs: number of epochs over these rows.
+        epochs: number of epochs over these rows, the last one perhaps begun only.
+        steps: number of steps; None in the first files, where only epochs were counted.
+        is_converged: whether more steps were not worth it; None in the first files.
         learning_rate: peak learning rate.
         validation: task metrics on the validation rows.
         seconds: time of all its trials in this round.
@@ -40,6 +42,8 @@ class RaceEntry(Record):
     learning_rate: Number
     validation: Mapping[str, float]
     seconds: float
+    steps: int | None = None
+    is_converged: bool | None = None
 
     @property
     def origins(self) -> str:
@@ -57,6 +61,8 @@ class Decision(Record):
         good_enough: plans that are shown to be within the margin of the best.
         against_best: difference of each plan to the best on validation, in points.
         why: the reasons, one sentence each.
+        proof: difference of full fine-tuning to the best plan of the race on validation, in points; None without it.
+        is_proof: whether full fine-tuning was shown to be better by more than the margin, and is the choice.
     """
 
     chosen: str
@@ -64,6 +70,8 @@ class Decision(Record):
     good_enough: tuple[str, ...]
     against_best: Mapping[str, Difference]
     why: tuple[str, ...]
+    proof: Difference | None = None
+    is_proof: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,6 +116,7 @@ class RunRecord(Record, Displayed):
         notes: remarks for the reader, one sentence each.
         seconds: time of measuring, planning, racing and testing.
         validation_rows: number of validation rows; None in the first files.
+        is_finished: whether the search had come to its end when this was written.
     """
 
     kind: Literal["run"] = "run"
@@ -126,6 +135,7 @@ class RunRecord(Record, Displayed):
     notes: tuple[str, ...]
     seconds: Mapping[str, float]
     validation_rows: int | None = None
+    is_finished: bool = True
 
     def __post_init__(self) -> None:
         ids = {entry.trial for entry in self.final}

@@ -31,7 +31,9 @@ RECIPE_FIELDS = (
     "frozen_dropout", "head", "max_length", "select", "patience", "evaluate_every", "new_layer_rate", "precision",
     "cache_dtype", "threads", "seed",
 )  # fmt: skip
-LATER_RECIPE_FIELDS: Mapping[str, Any] = {"steps": None, "lower_dropout": False, "train_rows": None, "rows": "train"}
+LATER_RECIPE_FIELDS: Mapping[str, Any] = {
+    "head_rate": None, "steps": None, "lower_dropout": False, "train_rows": None, "rows": "train",
+}  # fmt: skip
 TRIAL_FIELDS = ("encoder", "task", "plan", "recipe", "train_rows", "kind", "surgery", "options")
 LATER_TRIAL_FIELDS: Mapping[str, Any] = {}
 

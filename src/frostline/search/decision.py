@@ -8,7 +8,7 @@ from dataclasses import replace
 from frostline.records.budget import GOALS, Budget
 from frostline.records.difference import Difference
 from frostline.records.run import Decision, Judged
-from frostline.search.successive_halving import Entry, Race
+from frostline.search.entries import Entry, Race
 from frostline.stats.intervals import compare
 from frostline.tasks import METRICS, Task
 
@@ -27,33 +27,45 @@ _CHEAPER = {
 
 
 def decide(race: Race, task: Task, budget: Budget, *, depth: int, seed: int = 0) -> Decision:
-    """Choose among the plans that were tried on the whole budget, by validation alone.
+    """Choose among the plans that were trained to the end, by validation alone.
 
-    A plan is good enough if the 95% interval of its difference to the best one lies above minus the margin.
+    A plan is good enough if the 95% interval of its difference to the best one lies above minus the margin. Full
+    fine-tuning and other plans that join late are chosen only if they are shown to be better than the choice among the
+    others, by more than the margin.
 
     Args:
-        race: the finished race.
+        race: the race, finished or not.
         task: the task, with its validation rows.
         budget: margin and goal.
         depth: number of layers of the whole encoder.
         seed: seed of the bootstrap.
     """
-    best, price = race.final[0], _PRICES[budget.goal]
-    differences = {entry.spec.id: _difference(task, entry, best, seed=seed) for entry in race.final}
+    price = _PRICES[budget.goal]
     margin = budget.margin_of(METRICS[task.metrics[0]].points)
-    good_enough = [e for e in race.final if e is best or differences[e.spec.id].is_non_inferior(margin)]
+    early = [entry for entry in race.final if not entry.proposal.joins_late] or list(race.final)
+    leader = early[0]
+    gaps = {entry.spec.id: _difference(task, entry, leader, seed=seed) for entry in early}
+    good_enough = [entry for entry in early if entry is leader or gaps[entry.spec.id].is_non_inferior(margin)]
     chosen = min(good_enough, key=lambda entry: (price(entry), -entry.value))
+    late = next((entry for entry in race.final if entry not in early), None)
+    proof = None if late is None else _difference(task, late, chosen, seed=seed)
+    is_replaced = proof is not None and proof.low > 0 and proof.value > margin
+    if late is not None and is_replaced:
+        chosen, good_enough = late, [late]
+    best = race.final[0]
     decision = Decision(
         chosen=chosen.spec.id,
         best=best.spec.id,
-        against_best=differences,
+        against_best={entry.spec.id: _difference(task, entry, best, seed=seed) for entry in race.final},
         good_enough=tuple(entry.spec.id for entry in good_enough),
         why=(),
+        proof=proof,
+        is_proof=is_replaced,
     )
     plan = chosen.proposal.plan
     source = [f"Proposed by {chosen.proposal.origins}: {plan.because}."] if plan.because else []
-    reason = _reason(race, decision, task, budget)
-    return replace(decision, why=(f"{plan.name}: {plan.in_words(depth)}.", *source, reason))
+    reason = _reason(race, decision, leader, gaps, task, budget)
+    return replace(decision, why=(f"{plan.name}: {plan.in_words(depth)}.", *source, *reason))
 
 
 def _difference(task: Task, entry: Entry, other: Entry, *, seed: int) -> Difference:
@@ -64,20 +76,39 @@ def _difference(task: Task, entry: Entry, other: Entry, *, seed: int) -> Differe
     return compare(labels, own, others, task.metrics[0], groups=groups, seed=seed)
 
 
-def _reason(race: Race, decision: Decision, task: Task, budget: Budget) -> str:
-    """Return a sentence on why the plan was chosen."""
-    if budget.goal == "best":
-        return f"It is the best of {len(race.final)} plans on validation."
+def _reason(
+    race: Race, decision: Decision, leader: Entry, gaps: Mapping[str, Difference], task: Task, budget: Budget
+) -> list[str]:
+    """Return sentences on why the plan was chosen, and on the comparison with full fine-tuning."""
     metric, rows = METRICS[task.metrics[0]], len(task.validation or ())
-    margin, price, best = budget.margin_of(metric.points), _PRICES[budget.goal], race.entry(decision.best)
+    margin = budget.margin_of(metric.points)
     unit = "" if metric.points != 100 else " point" if margin == 1 else " points"
-    if decision.chosen != decision.best:
-        difference = metric.describe_difference(decision.against_best[decision.chosen])
+    proof = "" if decision.proof is None else metric.describe_difference(decision.proof)
+    if decision.is_proof:
+        return [
+            f"Full fine-tuning is better than the best plan of the race, {leader.proposal.plan.name}, by more than "
+            f"{margin:g}{unit}: {proof} on {rows:,} validation rows. So it is the choice."
+        ]
+    compared = [f"Full fine-tuning minus the choice: {proof} on {rows:,} validation rows."] if proof else []
+    return [_why_of_race(race, decision, leader, gaps, task, budget), *compared]
+
+
+def _why_of_race(
+    race: Race, decision: Decision, leader: Entry, gaps: Mapping[str, Difference], task: Task, budget: Budget
+) -> str:
+    early = [entry for entry in race.final if entry.spec.id in gaps]
+    if budget.goal == "best":
+        return f"It is the best of {len(early)} plans on validation."
+    metric, rows = METRICS[task.metrics[0]], len(task.validation or ())
+    margin, price = budget.margin_of(metric.points), _PRICES[budget.goal]
+    unit = "" if metric.points != 100 else " point" if margin == 1 else " points"
+    if decision.chosen != leader.spec.id:
+        difference = metric.describe_difference(gaps[decision.chosen])
         return (
             f"It is {GOALS[budget.goal]} of the {len(decision.good_enough)} plans shown to be within {margin:g}{unit} "
-            f"of the best one, {best.proposal.plan.name}: {difference} on {rows:,} validation rows."
+            f"of the best one, {leader.proposal.plan.name}: {difference} on {rows:,} validation rows."
         )
-    cheaper = [decision.against_best[entry.spec.id] for entry in race.final if price(entry) < price(best)]
+    cheaper = [gaps[entry.spec.id] for entry in early if price(entry) < price(leader)]
     if len(decision.good_enough) > 1 or not cheaper:
         return f"It is the best on validation, and {GOALS[budget.goal]} of the plans that are good enough."
     if all(difference.high < -margin for difference in cheaper):

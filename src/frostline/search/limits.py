@@ -8,6 +8,7 @@ from math import ceil, floor, log10
 
 from frostline.costs.cost import Costs
 from frostline.errors import OptionError
+from frostline.plans.lengths import FIRST_STEPS, LEAST_STEPS
 from frostline.records import Cost, Plan, Proposal
 from frostline.records.budget import Budget, Goal
 from frostline.tasks.raw_table import counted
@@ -150,8 +151,13 @@ def fitting_time(proposals: Sequence[Proposal], seconds: float) -> tuple[list[Pr
 
 
 def race_seconds(proposals: Sequence[Proposal]) -> float:
-    """Return the expected duration of a race in which the most expensive plans survive."""
-    late = sum(proposal.cost.seconds or 0.0 for proposal in proposals if proposal.joins_late)
-    others = sorted((plan.cost.seconds or 0.0 for plan in proposals if not plan.joins_late), reverse=True)
-    quarter = max(3, -(-len(others) // 4))
-    return sum(others) / 9 + (sum(others[:quarter]) + sum(others[:1])) / 3 + (sum(others[:3]) + late)
+    """Return the expected duration of a race that ends as early as it can."""
+    late = sum(LEAST_STEPS * step_seconds(proposal.cost) for proposal in proposals if proposal.joins_late)
+    others = [step_seconds(proposal.cost) for proposal in proposals if not proposal.joins_late and proposal.plan.layers]
+    finals = 2 * (LEAST_STEPS + 2 * FIRST_STEPS)  # two plans, and two more learning rates of each
+    return (len(others) * FIRST_STEPS + finals) * max(others, default=0.0) + late
+
+
+def step_seconds(cost: Cost) -> float:
+    """Return the expected duration of one step; 0 if this machine's speed is not known."""
+    return (cost.seconds or 0.0) / max(1.0, cost.steps * cost.epochs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil
 
 from frostline.costs.cost import Costs
 from frostline.costs.timing import Speed, calibrate
@@ -37,6 +38,8 @@ class Inputs:
         budget: limits and goal.
         allow_frostline_only: also consider plans whose models only Frostline can load.
         cache: whether to keep frozen states on disk.
+        proof: whether to compare the choice with full fine-tuning.
+        refit: whether to train the choice on training and validation rows together.
     """
 
     encoder: Encoder
@@ -45,6 +48,8 @@ class Inputs:
     budget: Budget
     allow_frostline_only: bool = False
     cache: bool = True
+    proof: bool = True
+    refit: bool = True
 
     def shared(self, progress: Progress = silent) -> SharedInputs:
         """Return the encoder and the task with the inputs that all trials share."""
@@ -55,6 +60,18 @@ class Inputs:
         costs = Costs(self.encoder.config, make_workload(shared), self.recipe)
         check_limits(costs, self.budget)
         return costs
+
+
+def most_steps(recipe: Recipe, rows: int) -> int | None:
+    """Return the most steps of a plan that tunes layers, where the recipe sets them; None if they follow the curve.
+
+    Args:
+        recipe: steps, or a number of epochs other than the default, set the most.
+        rows: number of training rows.
+    """
+    if recipe.steps is not None or recipe.epochs == Recipe().epochs:
+        return recipe.steps
+    return recipe.epochs * ceil(rows / (recipe.batch * recipe.accumulate))
 
 
 def make_plans(inputs: Inputs, *, progress: Progress = silent) -> Plans:

@@ -14,7 +14,7 @@ from frostline.plans.strategies import STRATEGIES
 from frostline.records import LayerScores, Plan, Proposal
 from frostline.records.table import group_by
 
-PROBE = "probe.linear"  # the layer score that predicts the quality of plans that tune no layer
+PROBE = "probe.linear"  # a layer score that most strategies can read
 HEAD_ONLY = "the head only"  # the baseline that no strategy proposes
 
 
@@ -54,8 +54,6 @@ def propose(
     candidates, notes = _by_strategy(scores, seed)
     candidates += [*_by_method(scores.depth), *_heads(scores.depth)]
     same_plan = list(group_by(candidates, lambda candidate: str(candidate.plan.identity())).values())
-    if PROBE not in scores.scores:
-        notes.append("too few rows for a linear probe: the head alone is tried on every layer")
     # Before their costs are counted, which takes a second each.
     allowed = [group for group in same_plan if allow_frostline_only or METHODS[group[0].plan.method].is_stock]
     made = [_proposal(group, costs) for group in allowed]
@@ -69,10 +67,7 @@ def propose(
             f"{len(same_plan) - len(made)} plans whose models only Frostline can load ({', '.join(methods)}) are left "
             "out; `allow_frostline_only=True` includes them"
         )
-    kept = [proposal for proposal in made if not any(_dominates(other, proposal, scores) for other in made)]
-    if len(kept) < len(made):
-        notes.append(f"{len(made) - len(kept)} plans are left out: another plan does better at no higher cost")
-    return sorted(kept, key=lambda proposal: (proposal.cost.price, proposal.cost.trainable)), notes
+    return sorted(made, key=lambda proposal: (proposal.cost.price, proposal.cost.trainable)), notes
 
 
 def _by_strategy(scores: LayerScores, seed: int) -> tuple[list[_Candidate], list[str]]:
@@ -136,16 +131,3 @@ def _proposal(group: Sequence[_Candidate], costs: Costs) -> Proposal:
         baselines=tuple(dict.fromkeys(candidate.baseline for candidate in group if candidate.baseline)),
         joins_late=any(candidate.joins_late for candidate in group),
     )
-
-
-def _dominates(better: Proposal, worse: Proposal, scores: LayerScores) -> bool:
-    """Whether nothing speaks for the worse plan: it costs no less, and the probe predicts no higher quality.
-
-    The probe predicts the quality of heads alone; of the other plans, none that tunes more costs less.
-    """
-    if better is worse or better.plan.layers or worse.plan.layers or PROBE not in scores.scores:
-        return False
-    quality, other_quality = (scores[PROBE].values[proposal.plan.head] for proposal in (better, worse))
-    if quality is None or other_quality is None or quality < other_quality:
-        return False
-    return all(getattr(better.cost, name) <= getattr(worse.cost, name) for name in ("price", "latency", "memory"))

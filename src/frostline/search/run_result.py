@@ -9,7 +9,7 @@ from typing import Any
 from frostline.records import LayerScores
 from frostline.records.display import as_html
 from frostline.records.run import Decision, Judged, RunRecord
-from frostline.search.successive_halving import Entry, Race
+from frostline.search.entries import Entry, Race
 from frostline.training.result import Tuned
 
 

@@ -91,6 +91,30 @@ class FrozenStates:
         return slice(int(self._starts[row]), int(self._starts[row] + self.lengths[row]))
 
 
+class JoinedStates:
+    """The states of two lists of texts at the same layer, the second list after the first; nothing is copied."""
+
+    def __init__(self, first: FrozenStates, second: FrozenStates) -> None:
+        """Join states that are read or computed as before."""
+        self.first, self.second = first, second
+        self.lengths: Ints = np.concatenate([first.lengths, second.lengths])
+
+    def rows(self, rows: Sequence[int] | Ints) -> Tensor:
+        """Return the states of these texts laid end to end: (tokens, width), float32."""
+        numbers = np.asarray(rows)
+        is_first = numbers < len(self.first.lengths)
+        if is_first.all():
+            return self.first.rows(numbers)
+        if not is_first.any():
+            return self.second.rows(numbers - len(self.first.lengths))
+        owner = torch.from_numpy(np.repeat(is_first, self.lengths[numbers]))
+        ones = self.first.rows(numbers[is_first])
+        others = self.second.rows(numbers[~is_first] - len(self.first.lengths))
+        states = ones.new_empty((len(owner), *ones.shape[1:]))
+        states[owner.to(ones.device)], states[~owner.to(ones.device)] = ones, others
+        return states
+
+
 def compute(
     wanted: Sequence[FrozenStates], batches: Sequence[Ints] | None = None
 ) -> Iterator[tuple[Ints, list[Tensor]]]:

@@ -13,11 +13,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import repeat
 from operator import itemgetter
-from typing import cast
 
 from frostline.errors import OptionError
 from frostline.records.table import group_by
-from frostline.tasks.task import Labels, Split
+from frostline.tasks.task import Split
 
 BINS = 10
 
@@ -39,21 +38,6 @@ def divide(split: Split, size: int, *, seed: int, purpose: str) -> tuple[Split, 
     quotas = {s: min(max(quota, 1), sizes[s] - 1) for s, quota in _proportional(sizes, size).items()}
     picked = _fill(ordered, strata, quotas)
     return split.take(i for i in range(len(split)) if i not in picked), split.take(sorted(picked))
-
-
-def join(split: Split, other: Split) -> Split:
-    """Return the rows of a split followed by those of another split of the same task."""
-    groups = None
-    if split.groups is not None and other.groups is not None:
-        groups = (*split.groups, *other.groups)
-    return Split(
-        texts=(*split.texts, *other.texts),
-        pairs=None if split.pairs is None or other.pairs is None else (*split.pairs, *other.pairs),
-        choices=None if split.choices is None or other.choices is None else (*split.choices, *other.choices),
-        labels=cast("Labels", (*split.labels, *other.labels)),
-        groups=groups,
-        rows=(*split.rows, *other.rows),
-    )
 
 
 def sample(split: Split, n: int, *, balanced: bool = False, seed: int = 0) -> Split:

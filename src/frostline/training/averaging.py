@@ -14,8 +14,6 @@ import torch
 from torch import Tensor
 
 POWER = 3  # of a step's number; half of the weight lies on the last 16% of the steps
-_FIRST_MARK = 40  # steps
-_GROWTH = 2**0.5
 
 
 class Average:
@@ -53,20 +51,3 @@ class Average:
                 latest = value.detach().clone()
                 value.copy_(self.weights[name])
                 self.weights[name].copy_(latest)
-
-
-def marks() -> Iterator[int]:
-    """Yield the steps at which an averaged model is evaluated: 40, 57, 80, 113, 160 and so on.
-
-    They grow in proportion, so that however long training is, evaluations take a small share of it; and they do not
-    depend on its length, so that a longer run has the evaluations of a shorter one.
-    """
-    mark = float(_FIRST_MARK)
-    while True:
-        yield round(mark)
-        mark *= _GROWTH
-
-
-def is_mark(step: int) -> bool:
-    """Whether an averaged model is evaluated after this many steps."""
-    return next(mark for mark in marks() if mark >= step) == step

@@ -90,6 +90,7 @@ class Checkpoints:
         resume: bool,
         every_steps: int | None = None,
         at_evaluations: bool = True,
+        at_end: bool = False,
     ) -> None:
         """Open the folder; without `resume`, remove what it holds.
 
@@ -99,18 +100,22 @@ class Checkpoints:
             resume: continue from the newest checkpoint instead of removing all.
             every_steps: steps between checkpoints.
             at_evaluations: also write a checkpoint after every evaluation.
+            at_end: also write one after the last step, for a longer run that goes on from there.
         """
         self.folder = folder
         self.run = run
         self.resume = resume
         self.every_steps = every_steps
         self.at_evaluations = at_evaluations
+        self.at_end = at_end
         self._last = time.monotonic()
         if not resume:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def is_due(self, step: int, *, evaluated: bool) -> bool:
+    def is_due(self, step: int, *, evaluated: bool, is_last: bool = False) -> bool:
         """Whether to write a checkpoint now."""
+        if is_last and self.at_end:
+            return True
         if self.every_steps is not None and step % self.every_steps == 0:
             return True
         return (evaluated and self.at_evaluations) or time.monotonic() - self._last >= _EVERY_SECONDS

@@ -14,7 +14,7 @@ from frostline.encoders.tokens import TOKENS_PER_BATCH, Tokens
 from frostline.kernels.batch_layout import Ints, Layout, Reads
 from frostline.kernels.dropout import Noise
 from frostline.progress import Progress, Step, silent
-from frostline.states.frozen import FrozenStates, StatesAt
+from frostline.states.frozen import FrozenStates, JoinedStates, StatesAt
 from frostline.tasks import Split
 from frostline.training.model import Tunable
 
@@ -32,7 +32,7 @@ class Examples:
     """
 
     tokens: Tokens
-    states: FrozenStates | None
+    states: FrozenStates | JoinedStates | None
     labels: Tensor
     offsets: Ints | None
 
@@ -45,9 +45,24 @@ class Examples:
         counts = None if self.offsets is None else self.offsets[rows + 1] - self.offsets[rows]
         return Examples(
             tokens=self.tokens.take(texts),
-            states=None if self.states is None else self.states.take(texts),
+            states=self.states.take(texts) if isinstance(self.states, FrozenStates) else None,
             labels=self.labels[torch.as_tensor(rows)],
             offsets=None if counts is None else np.concatenate([[0], np.cumsum(counts)]),
+        )
+
+    def followed_by(self, others: Examples) -> Examples:
+        """Return these rows and then others of the same task, with their own frozen states."""
+        states = None
+        if isinstance(self.states, FrozenStates) and isinstance(others.states, FrozenStates):
+            states = JoinedStates(self.states, others.states)
+        offsets = None
+        if self.offsets is not None and others.offsets is not None:
+            offsets = np.concatenate([self.offsets, self.offsets[-1] + others.offsets[1:]])
+        return Examples(
+            tokens=self.tokens.followed_by(others.tokens),
+            states=states,
+            labels=torch.cat([self.labels, others.labels]),
+            offsets=offsets,
         )
 
     def texts_of(self, rows: Ints) -> Ints:

@@ -27,7 +27,7 @@ from frostline.training.freeze_audit import count_kept
 from frostline.training.loop import Trained, Weights, judge, load_weights, train, weights_of
 from frostline.training.model import Tunable, check_recipe, make_tunable
 from frostline.training.result import Tuned
-from frostline.training.shared_inputs import LABELLED, SharedInputs
+from frostline.training.shared_inputs import SharedInputs
 from frostline.training.stock_model import check_base, why_not_stock
 
 
@@ -118,7 +118,7 @@ def execute(
         },
         folder=settings.folder,
     )
-    if settings.checkpoints is not None and settings.folder is None:
+    if settings.checkpoints is not None and settings.folder is None and not recipe.can_go_on:
         shutil.rmtree(settings.checkpoints, ignore_errors=True)
     return tuned
 
@@ -170,7 +170,7 @@ def _examples(tunable: Tunable, shared: SharedInputs, recipe: Recipe, settings: 
     names = [name for name in shared.task.splits if settings.test or name not in shared.task.tests]
     if recipe.rows == "all":
         tests = {name: shared.examples(tunable, name) for name in names if name in shared.task.tests}
-        return {"train": shared.examples(tunable, LABELLED), **tests}
+        return {"train": shared.labelled_examples(tunable), **tests}
     examples = {name: shared.examples(tunable, name) for name in names}
     if settings.train_rows is not None and settings.train_rows < len(examples["train"]):
         examples["train"] = examples["train"].take(shared.some_rows(settings.train_rows, seed=recipe.seed))
@@ -221,7 +221,7 @@ def _checkpoints(encoder: Encoder, task: Task, plan: Plan, recipe: Recipe, setti
         encoder.revision,
         task.fingerprint,
         canonical_plan(plan),
-        canonical_recipe(recipe),
+        canonical_recipe(recipe.of_any_length()),
         sorted(settings.new_layers),
         settings.train_rows,
         task.metrics,
@@ -232,6 +232,7 @@ def _checkpoints(encoder: Encoder, task: Task, plan: Plan, recipe: Recipe, setti
         resume=settings.resume,
         every_steps=settings.checkpoint_every,
         at_evaluations=not settings.is_short,
+        at_end=settings.is_short and recipe.can_go_on,
     )
     if checkpoints.is_of_another_run():
         raise OptionError(

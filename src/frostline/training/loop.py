@@ -23,11 +23,12 @@ from frostline.encoders.head_stack import HeadStack
 from frostline.errors import TuneError
 from frostline.kernels.batch_layout import Ints
 from frostline.kernels.dropout import Noise
+from frostline.plans.lengths import is_mark
 from frostline.progress import Progress, Step, silent
 from frostline.records import Recipe
 from frostline.records.recipe import rate_at
 from frostline.tasks.metrics import METRICS
-from frostline.training.averaging import Average, is_mark
+from frostline.training.averaging import Average
 from frostline.training.checkpoints import Checkpoints, Progressed
 from frostline.training.dataset import Examples
 from frostline.training.freeze_audit import Audit, AuditReport
@@ -122,7 +123,7 @@ class TrainingRun:
     def all_epochs(self) -> AuditReport:
         """Train, and leave the best weights in the model."""
         checkpoint = None if self.checkpoints is None else self.checkpoints.newest()[0]
-        if checkpoint is not None:
+        if checkpoint is not None and checkpoint.so_far.step <= self.steps:  # not of a longer run
             self.so_far, self.best, average = checkpoint.restore(self.tunable, self.optimizer)
             self.first = self.so_far.step
             if self.average is not None:
@@ -136,7 +137,10 @@ class TrainingRun:
             if evaluated:
                 self.evaluate()
                 self.so_far.seconds = before + time.perf_counter() - began
-            if self.checkpoints is not None and self.checkpoints.is_due(self.so_far.step, evaluated=evaluated):
+            is_last = self.so_far.is_over or self.so_far.step == self.steps
+            if self.checkpoints is not None and self.checkpoints.is_due(
+                self.so_far.step, evaluated=evaluated, is_last=is_last
+            ):
                 average = {} if self.average is None else self.average.weights
                 self.checkpoints.write(self.so_far, self.tunable, self.optimizer, best=self.best, average=average)
         # Audit the last weights: the best may be those before the first step that changed any.
@@ -243,7 +247,9 @@ class TrainingRun:
         if so_far.best is None or not self.chooses or signed(record[decides]) > signed(so_far.best[decides]):
             so_far.best, so_far.since = record, 0
             return True
-        so_far.since += 1
+        # An averaged model is judged often and early, when the loss falls long before the metric moves.
+        losses = [each["validation_loss"] for each in so_far.history[:-1]] if self.average is not None else []
+        so_far.since = 0 if losses and record["validation_loss"] < min(losses) else so_far.since + 1
         so_far.is_over = self.recipe.patience is not None and so_far.since >= self.recipe.patience
         return False
 
@@ -294,9 +300,11 @@ def make_optimizer(
     """Return AdamW with one group per rate and decay; each group stores its highest rate."""
     parts = tunable.encoder.parts()
     is_new = {id(value) for number in new_layers for value in parts.layers[number - 1].values()}
+    in_head = {id(value) for value in tunable.head.parameters()}
     groups: dict[tuple[float, float], list[Tensor]] = {}
     for name, value in tunable.trainable().items():
         rate = learning_rate * (recipe.new_layer_rate if id(value) in is_new else 1.0)
+        rate = recipe.head_rate if recipe.head_rate is not None and id(value) in in_head else rate
         axes = value.dim() - isinstance(tunable.head, HeadStack)
         decays = axes > 1 and "norm" not in name.lower()
         groups.setdefault((rate, recipe.weight_decay if decays else 0.0), []).append(value)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from functools import cached_property
 
 import numpy as np
 import torch
@@ -17,12 +16,10 @@ from frostline.records import Recipe
 from frostline.states.cache import open_together
 from frostline.states.frozen import DType, FrozenStates, StatesAt
 from frostline.states.pooled import PooledStates, Pooling, SeenTexts
-from frostline.tasks import Split, Task
-from frostline.tasks.splits import join, row_ranks, strata_of
+from frostline.tasks import Task
+from frostline.tasks.splits import row_ranks, strata_of
 from frostline.training.dataset import Examples, frozen_at, tokenize_split
 from frostline.training.model import Tunable
-
-LABELLED = "labelled"  # the name of the training and validation rows together
 
 
 class SharedInputs:
@@ -62,25 +59,10 @@ class SharedInputs:
         """Return the shared inputs of trials with the length limit and the cache format of a recipe."""
         return cls(encoder, task, max_length=recipe.max_length, dtype=recipe.cache_dtype, keep=keep, progress=progress)
 
-    @cached_property
-    def splits(self) -> dict[str, Split]:
-        """The splits of the task, and 'labelled': the training and validation rows together.
-
-        Those that Frostline divided itself are in the order of their source, so that the states of labelled rows, which
-        depend on the batches that they are computed in up to rounding, do not depend on the division.
-        """
-        task = self.task
-        if task.validation is None:
-            return {**task.splits, LABELLED: task.train}
-        both = join(task.train, task.validation)
-        if "validation" in task.carved:
-            both = both.take(np.argsort(both.rows, kind="stable"))
-        return {**task.splits, LABELLED: both}
-
     def tokens(self, split: str) -> tuple[Tokens, Ints | None]:
         """Return the tokens of a split's texts, and where each question's choices start."""
         if split not in self._tokens:
-            tokens, offsets = tokenize_split(self.encoder, self.splits[split], max_length=self.max_length)
+            tokens, offsets = tokenize_split(self.encoder, self.task.splits[split], max_length=self.max_length)
             self._tokens[split] = tokens, offsets
             if tokens.truncated:
                 self._note(f"{tokens.truncated:,} {split} texts were longer than the limit and cut")
@@ -152,9 +134,14 @@ class SharedInputs:
         at = None if tunable.lower_dropout and split == "train" else frozen_at(tunable)
         if at is not None:
             self.freeze([at], [split])
-        labels = torch.tensor(self.splits[split].labels)
+        labels = torch.tensor(self.task.splits[split].labels)
         states = None if at is None else self._states[split, at]
         return Examples(tokens=tokens, states=states, labels=labels, offsets=offsets)
+
+    def labelled_examples(self, tunable: Tunable) -> Examples:
+        """Return the training rows and then the validation rows, if there are any, for a plan."""
+        train = self.examples(tunable, "train")
+        return train if self.task.validation is None else train.followed_by(self.examples(tunable, "validation"))
 
     def some_rows(self, count: int, *, seed: int, of: str = "train") -> Ints:
         """Return `count` rows of a split, every class in proportion; larger counts include the rows of smaller ones."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from frostline.encoders.encoder import Encoder
@@ -112,7 +112,17 @@ class Context:
     def checkpoints(self, spec: TrialSpec) -> Path | None:
         """Return the folder for the trial's checkpoints, so that a long trial loses little when it is killed."""
         folder = self.materials.folder
-        return None if folder is None else folder / "trials" / spec.id
+        return None if folder is None else checkpoint_folder(folder, spec)
+
+
+def checkpoint_folder(folder: Path, spec: TrialSpec) -> Path:
+    """Return the folder of a trial's checkpoints, which trials that differ in length alone share.
+
+    Args:
+        folder: the folder of all checkpoints.
+        spec: the trial.
+    """
+    return folder / "trials" / replace(spec, recipe=spec.recipe.of_any_length()).id
 
 
 def _shared_key(spec: TrialSpec) -> str:

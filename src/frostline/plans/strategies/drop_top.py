@@ -8,7 +8,9 @@ from frostline.records import LayerScores, Plan
 
 
 def _third_and_half(depth: int) -> list[dict[str, Value]]:
-    return [{"n": count, "layers": min(3, depth - count)} for count in sorted({depth // 3, depth // 2}) if count]
+    """Propose to drop a third or half of the layers, and to tune the upper half of the others."""
+    counts = sorted({depth // 3, depth // 2})
+    return [{"n": count, "layers": (depth - count + 1) // 2} for count in counts if count]
 
 
 @strategy(paper="Phang et al. 2021", name="drop-top", proposed=_third_and_half)

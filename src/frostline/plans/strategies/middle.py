@@ -11,7 +11,7 @@ def _two(depth: int) -> list[dict[str, Value]]:
     return [{"layers": 2}] if depth > 2 else []
 
 
-@strategy(paper="Xie et al. 2022, baseline", name="middle", proposed=_two, baseline="the middle layers", joins="last")
+@strategy(paper="Xie et al. 2022, baseline", name="middle", proposed=_two, baseline="the middle layers")
 def middle(depth: int, scores: LayerScores | None, *, seed: int, layers: int = 3, keep_top: bool = True) -> Plan:
     """Tune the middle layer and the ones just below it, whatever the scores say."""
     centre = depth // 2 + 1 if depth > 1 else 1  # 13 of 24, as in the paper

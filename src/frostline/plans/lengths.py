@@ -1,0 +1,85 @@
+"""How long the plans of a search train: rounds that double the steps, until more of them bring nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import takewhile
+from typing import Any
+
+from frostline.records import Plan
+
+FIRST_STEPS = 40
+LEAST_STEPS = 160  # before which no plan has converged
+MOST_EPOCHS = 10
+LEAST_MOST_STEPS = 640  # of the longest round, where ten epochs are fewer
+_GROWTH = 2**0.5  # of the steps from one evaluation to the next
+_HEAD_ONLY = 8  # factor: a head alone learns slowly, and costs next to nothing
+_MOST_RATIO = 4.0  # factor: of plans whose steps are cheap
+
+
+def marks() -> Iterator[int]:
+    """Yield the steps at which an averaged model is evaluated: 40, 57, 80, 113, 160 and so on.
+
+    They grow in proportion, so that however long training is, evaluations take a small share of it; and they do not
+    depend on its length, so that a longer run has the evaluations of a shorter one.
+    """
+    mark = float(FIRST_STEPS)
+    while True:
+        yield round(mark)
+        mark *= _GROWTH
+
+
+def is_mark(step: int) -> bool:
+    """Whether an averaged model is evaluated after this many steps."""
+    return next(mark for mark in marks() if mark >= step) == step
+
+
+def last_mark(steps: float) -> int:
+    """Return the last step within so many at which an averaged model is evaluated."""
+    return list(takewhile(lambda mark: mark <= steps, marks()))[-1]
+
+
+def round_steps(steps_per_epoch: int, *, most: int | None = None) -> list[int]:
+    """Return the steps of each round: 40 in the first, and twice as many in each that follows.
+
+    The last one has 640 steps or ten epochs, whichever is more: a search ends earlier, where it stops improving.
+
+    Args:
+        steps_per_epoch: steps of one pass over the training rows.
+        most: most steps, if the user has set them.
+    """
+    most = most or max(LEAST_MOST_STEPS, MOST_EPOCHS * steps_per_epoch)
+    rounds = [min(FIRST_STEPS, most)]
+    while rounds[-1] < most:
+        rounds.append(min(2 * rounds[-1], most))
+    return rounds
+
+
+def steps_for(plan: Plan, steps: int, ratio: float = 1.0) -> int:
+    """Return the steps of a plan in a round: those at which averaged models are evaluated, so that trials can go on.
+
+    Args:
+        plan: the plan.
+        steps: steps of the most expensive plan.
+        ratio: compute of its steps, divided by that of the plan's own.
+    """
+    wanted = steps * (_HEAD_ONLY if not plan.layers else min(max(ratio, 1.0), _MOST_RATIO))
+    return last_mark(wanted) if wanted >= FIRST_STEPS else round(wanted)
+
+
+def is_converged(history: Iterable[Mapping[str, Any]], metric: str, *, gain: int, worth: float, least: int) -> bool:
+    """Whether more steps are not worth it: the second half of them brought less than `worth`.
+
+    Args:
+        history: evaluations, with their steps.
+        metric: name of the deciding metric.
+        gain: 1 if higher is better, else -1.
+        worth: the least improvement of the metric that twice as many steps are worth.
+        least: steps before which nothing has converged.
+    """
+    values = [(record["step"], gain * record[f"validation_{metric}"]) for record in history]
+    last = values[-1][0]
+    first_half = [value for step, value in values if 2 * step <= last]
+    if last < least or not first_half:
+        return False
+    return bool(max(value for _, value in values) - max(first_half) < worth)

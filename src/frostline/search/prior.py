@@ -1,0 +1,59 @@
+"""The plans of a race: a few that do well on most tasks by their place in the encoder alone.
+
+No layer score that we know ranks plans as their tuning does, so a race does not follow scores; it tries the middle
+layers, the upper half, the same with a third and with half of the layers dropped, and heads alone. Limits may exclude
+some of these; the nearest plans that they allow stand in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from frostline.records import Plan, Proposal
+from frostline.records.budget import Goal
+
+_HEADS = 4  # alone, on the upper half of the layers
+_LEAST = 3  # plans that tune layers
+
+
+def usual_plans(depth: int) -> list[Plan]:
+    """Return the plans that do well on most tasks, for an encoder of this depth."""
+    centre = depth // 2 + 1
+    plans = [Plan.span(max(1, centre - 1), min(centre, depth), depth), Plan.span(centre, depth, depth)]
+    for dropped in (depth // 3, depth // 2):
+        head = depth - dropped
+        plans.append(Plan.span(head - (head + 1) // 2 + 1, head, head))
+    return plans
+
+
+def promising(proposals: Sequence[Proposal], depth: int, goal: Goal) -> list[Proposal]:
+    """Return the plans to race, cheapest first; full fine-tuning, which joins late, is not among them.
+
+    Args:
+        proposals: all plans within the limits, cheapest first.
+        depth: number of layers of the whole encoder.
+        goal: with the goal 'best', all plans race.
+    """
+    early = [proposal for proposal in proposals if not proposal.joins_late]
+    if goal == "best":
+        return early
+    tuned = [proposal for proposal in early if proposal.plan.layers]
+    heads = [proposal for proposal in early if not proposal.plan.layers]
+    wanted = usual_plans(depth)
+    chosen = [min(tuned, key=lambda proposal: _distance(proposal.plan, plan)) for plan in wanted if tuned]
+    nearest = sorted(tuned, key=lambda proposal: min(_distance(proposal.plan, plan) for plan in wanted))
+    identities = {str(proposal.plan.identity()) for proposal in [*chosen, *nearest[:_LEAST], *_spread(heads, depth)]}
+    return [proposal for proposal in early if str(proposal.plan.identity()) in identities]
+
+
+def _spread(heads: Sequence[Proposal], depth: int) -> list[Proposal]:
+    """Return heads alone on a few layers of the upper half, or on the highest layers that limits allow."""
+    upper = [head for head in heads if 2 * head.plan.head >= depth] or list(heads[-_HEADS:])
+    places = {round(place * (len(upper) - 1) / (_HEADS - 1)) for place in range(_HEADS)} if upper else set()
+    return [upper[place] for place in sorted(places)]
+
+
+def _distance(plan: Plan, other: Plan) -> int:
+    """Return in how many layers two plans differ, tuned or dropped; another method is further than any layers."""
+    is_other_method = plan.method != other.method
+    return len({*plan.layers} ^ {*other.layers}) + abs(plan.head - other.head) + 1_000 * is_other_method

@@ -1,0 +1,260 @@
+"""The race: a few promising plans in, the best of them trained until more steps bring nothing.
+
+Every plan trains on the averaged schedule, on which a longer trial continues a shorter one. In each round all plans
+have the same compute, so that cheap ones take more steps. After the first, the best plan also tries other learning
+rates; in each that follows, the plans that can still win train twice as long, until they have converged. Full
+fine-tuning, the most expensive plan, has a race of its own at the end, as a proof.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import ceil
+from typing import Literal
+
+from frostline.plans.learning_rates import head_rate_for, learning_rate_for
+from frostline.plans.lengths import LEAST_STEPS, is_converged, round_steps, steps_for
+from frostline.progress import Progress, Step, silent
+from frostline.records import Proposal, Recipe, TrialResult, TrialSpec
+from frostline.search.entries import Entry, Race, ranked
+from frostline.search.limits import step_seconds
+from frostline.search.tables import race_table
+from frostline.search.trials import Trials
+from frostline.stats.intervals import compare
+from frostline.tasks.metrics import METRICS
+
+FINALISTS = 2
+_IN_SECOND_ROUND = 3
+OTHER_RATES = (0.5, 2.0)  # factors of a plan's usual learning rate
+_WORTH = 0.5  # points of the metric that twice as many steps have to bring
+_WORTH_OF_UNITS = 0.01  # the same for a metric in its own units, as a share of its value
+
+Part = Literal["race", "proof"]
+
+
+def race(
+    trials: Trials,
+    proposals: Sequence[Proposal],
+    recipe: Recipe,
+    *,
+    most_steps: int | None = None,
+    deadline: float | None = None,
+    part: Part = "race",
+    progress: Progress = silent,
+) -> Iterator[Race]:
+    """Yield the race after its first model, after each round, and at its end.
+
+    Args:
+        trials: encoder, task, store and executor.
+        proposals: the plans; however little time there is, the cheapest of them is tried.
+        recipe: batch, threads, seed and the like; a learning rate in it is the only one that is tried.
+        most_steps: most steps of a plan that tunes layers; None to train until plans have converged.
+        deadline: time.monotonic() after which no trial is started once a plan has been tried.
+        part: 'proof' for the race of full fine-tuning.
+        progress: progress callback.
+    """
+    rounds = _Rounds(trials=trials, recipe=recipe, deadline=deadline, part=part, progress=progress)
+    runners = sorted(proposals, key=lambda proposal: proposal.cost.price)
+    first, *longer = round_steps(rounds.steps_per_epoch, most=most_steps)
+    heads = [proposal for proposal in runners if not proposal.plan.layers]
+    tuned = [proposal for proposal in runners if proposal.plan.layers]
+    rounds.set_compute(tuned)
+    best_heads = rounds.try_all(heads, first)
+    if best_heads and tuned:
+        yield rounds.so_far(best_heads)
+    entries = rounds.try_all(tuned, first)
+    entries = [*rounds.with_other_rates(entries[:1]), *entries[1:]]
+    most = _IN_SECOND_ROUND
+    for steps in longer:
+        yield rounds.so_far([*entries, *best_heads])
+        rounds.close([*entries, *best_heads])
+        best_heads, entries = rounds.still_winning(best_heads, 1), rounds.still_winning(entries, most)
+        before = [entry.spec.id for entry in (*entries, *best_heads)]
+        entries, best_heads = rounds.train_on(entries, steps), rounds.train_on(best_heads, steps)
+        if {entry.spec.id for entry in (*entries, *best_heads)} <= set(before):
+            del rounds.done[-1:]  # all have converged, or there is no time left
+            break
+        most = FINALISTS
+    last = [*rounds.still_winning(entries, FINALISTS), *rounds.still_winning(best_heads, 1)]
+    if len(last) < len(entries) + len(best_heads):
+        rounds.close([*entries, *best_heads])
+    yield rounds.so_far(last)
+
+
+@dataclass(kw_only=True)
+class _Rounds:
+    """The rounds of one race."""
+
+    trials: Trials
+    recipe: Recipe
+    deadline: float | None
+    part: Part
+    progress: Progress
+    done: list[tuple[Entry, ...]] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)  # of other learning rates, by plan
+    compute: float = 1.0  # FLOPs of a step of the most expensive plan
+    has_result: bool = False  # whether any trial has succeeded
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """The number of steps of one pass over the training rows."""
+        return ceil(self.trials.rows / (self.recipe.batch * self.recipe.accumulate))
+
+    def set_compute(self, proposals: Sequence[Proposal]) -> None:
+        """Give every plan the compute that the most expensive of these needs."""
+        self.compute = max((proposal.cost.epoch_flops for proposal in proposals), default=1.0)
+
+    def so_far(self, entries: Sequence[Entry]) -> Race:
+        """Return the race as it is now, with these plans as its last round."""
+        current = tuple(ranked(entries))
+        unfinished = [
+            f"{entry.proposal.plan.name} was still improving after {entry.spec.recipe.steps:,} steps, and may be "
+            "better than its score; `epochs` limits training"
+            for entry in current
+            if not entry.is_converged
+        ]
+        return Race(
+            rounds=(*self.done, current) if current else tuple(self.done),
+            failed=tuple(self.failed),
+            notes=(*self.notes, *unfinished),
+        )
+
+    def close(self, entries: Sequence[Entry]) -> None:
+        """Keep what a round has shown."""
+        if entries:
+            self.done.append(tuple(ranked(entries)))
+
+    def try_all(self, proposals: Sequence[Proposal], steps: int) -> list[Entry]:
+        """Return every plan at its usual learning rate after a few steps, the best first."""
+        return ranked(self._enter([(self._spec(plan, steps), plan) for plan in proposals]))
+
+    def with_other_rates(self, entries: Sequence[Entry]) -> list[Entry]:
+        """Return plans at the best of several learning rates, each after as many steps as before."""
+        if self.recipe.learning_rate is not None:
+            return list(entries)
+        best = []
+        for entry in entries:
+            rates = [factor * (entry.spec.recipe.learning_rate or 0.0) for factor in OTHER_RATES]
+            others = self._enter([(entry.at_rate(rate), entry.proposal) for rate in rates])
+            # The loss tells rates apart that a metric on few rows cannot.
+            chosen = min([entry, *others], key=lambda each: each.loss)
+            rest = [each for each in (entry, *others) if each is not chosen]
+            self.seconds[entry.identity] = sum(each.seconds for each in rest)
+            self.trials.forget(each.spec for each in rest)
+            best.append(replace(chosen, seconds=chosen.seconds + self.seconds[entry.identity]))
+        return best
+
+    def still_winning(self, entries: Sequence[Entry], most: int) -> list[Entry]:
+        """Return the plans that are not shown to be worse than the best of them, the best first, and no more than this.
+
+        Args:
+            entries: plans that have had as much compute as each other.
+            most: the largest number of them.
+        """
+        best_first = ranked(entries)
+        kept = [entry for entry in best_first if entry is best_first[0] or self._may_win(entry, best_first[0])][:most]
+        self.trials.forget(entry.spec for entry in entries if entry not in kept)
+        return kept
+
+    def _may_win(self, entry: Entry, best: Entry) -> bool:
+        task = self.trials.shared.task
+        assert task.validation is not None  # noqa: S101 (checked before the race)
+        own, others = (each.result.predictions["validation"] for each in (entry, best))
+        groups = task.validation.groups
+        return compare(task.validation.labels, own, others, task.metrics[0], groups=groups).high >= 0
+
+    def train_on(self, entries: Sequence[Entry], steps: int) -> list[Entry]:
+        """Return the plans after longer trials, except those that have converged."""
+        going_on = [entry for entry in entries if not entry.is_converged]
+        rates = {entry.identity: entry.spec.recipe.learning_rate for entry in going_on}
+        planned = [(self._spec(entry.proposal, steps, rates[entry.identity]), entry.proposal) for entry in going_on]
+        before = {entry.identity: entry for entry in entries}
+        longer = {entry.identity: entry for entry in self._enter(planned)}
+        return ranked([longer.get(name, entry) for name, entry in before.items()])
+
+    def _spec(self, proposal: Proposal, steps: int, rate: float | None = None) -> TrialSpec:
+        plan, width = proposal.plan, self.trials.shared.encoder.width
+        own = steps_for(plan, steps, self.compute / max(1.0, proposal.cost.epoch_flops))
+        recipe = replace(
+            self.recipe,
+            schedule="averaged",
+            steps=own,
+            epochs=1,
+            learning_rate=rate or self.recipe.learning_rate or learning_rate_for(plan, width),
+            head_rate=(self.recipe.head_rate or head_rate_for(width)) if plan.layers else None,
+        )
+        return self.trials.spec(plan, recipe)
+
+    def _enter(self, planned: Sequence[tuple[TrialSpec, Proposal]]) -> list[Entry]:
+        """Return one entry for each trial that did not fail, in the order of the trials."""
+        results: dict[str, TrialResult] = {}
+        started = 0
+
+        def specs() -> Iterator[TrialSpec]:
+            nonlocal started
+            for spec, proposal in planned:
+                if (self.has_result or started > len(results)) and self._is_too_late(spec, proposal):
+                    self.notes.append(f"time limit reached: {started} of {len(planned)} trials of the last round ran")
+                    return
+                started += 1
+                yield spec
+
+        for spec, result in self.trials.run(specs()):
+            results[spec.id] = result
+            self.has_result |= result.status == "done"
+            self._show(self._entries(planned, results), len(planned))
+        for spec, proposal in planned:
+            if spec.id in results and results[spec.id].status == "failed":
+                reason = results[spec.id].reason
+                self.failed.append(f"{proposal.plan.name} at {spec.recipe.learning_rate:g}: {reason}")
+        return self._entries(planned, results)
+
+    def _entries(
+        self, planned: Iterable[tuple[TrialSpec, Proposal]], results: Mapping[str, TrialResult]
+    ) -> list[Entry]:
+        return [
+            self._entry(spec, proposal, results[spec.id])
+            for spec, proposal in planned
+            if spec.id in results and results[spec.id].status == "done"
+        ]
+
+    def _entry(self, spec: TrialSpec, proposal: Proposal, result: TrialResult) -> Entry:
+        metric = METRICS[self.trials.shared.task.metrics[0]]
+        value = result.metrics["validation"][metric.name]
+        worth = _WORTH / metric.points if metric.points == 100 else _WORTH_OF_UNITS * abs(value)
+        return Entry(
+            proposal=proposal,
+            spec=spec,
+            result=result,
+            value=metric.signed(value),
+            loss=min(float(step["validation_loss"]) for step in result.history),
+            seconds=sum(result.seconds.values()) + self.seconds.get(str(proposal.plan.identity()), 0.0),
+            is_converged=is_converged(
+                result.history, metric.name, gain=round(metric.signed(1)), worth=worth, least=LEAST_STEPS
+            ),
+            rows=self.trials.rows,
+        )
+
+    def is_over(self) -> bool:
+        """Whether the deadline has passed."""
+        return self.deadline is not None and time.monotonic() > self.deadline
+
+    def _is_too_late(self, spec: TrialSpec, proposal: Proposal) -> bool:
+        """Whether the trial would end after the deadline, and is not recorded."""
+        if self.deadline is None or self.trials.store.get(spec) is not None:
+            return False
+        expected = step_seconds(proposal.cost) * (spec.recipe.steps or 0) / 2  # a longer trial continues one of half
+        return time.monotonic() + expected > self.deadline
+
+    def _show(self, entries: Sequence[Entry], total: int) -> None:
+        number = len(self.done) + 1
+        best_first = ranked(entries)
+        metric = METRICS[self.trials.shared.task.metrics[0]]
+        table = race_table([entry.record for entry in best_first], [entry.proposal for entry in best_first], metric)
+        title = f"{self.part}, round {number}: {len(entries)} of {total} trials"
+        ranking = replace(table.without("because"), title=title)
+        self.progress(Step(stage=self.part, detail=f"round {number}", done=len(entries), total=total, table=ranking))
