@@ -99,6 +99,11 @@ class JoinedStates:
         self.first, self.second = first, second
         self.lengths: Ints = np.concatenate([first.lengths, second.lengths])
 
+    @property
+    def is_kept(self) -> bool:
+        """Whether all states are read instead of computed."""
+        return self.first.is_kept and self.second.is_kept
+
     def rows(self, rows: Sequence[int] | Ints) -> Tensor:
         """Return the states of these texts laid end to end: (tokens, width), float32."""
         numbers = np.asarray(rows)
