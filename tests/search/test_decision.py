@@ -267,3 +267,14 @@ def test_a_large_difference_on_few_rows_shows_nothing():
     assert decision.proof.value == pytest.approx(5)
     assert decision.chosen == top.spec.id
     assert decision.best == full.spec.id
+
+
+def test_the_proof_names_the_plan_that_it_is_compared_with_where_that_is_not_the_best_of_the_race():
+    best = entry(TOP, wrong_at(ROWS, *range(100)), price=50)
+    cheap = entry(HEAD, wrong_at(ROWS, *range(101)), price=10)  # as good within the margin
+    full = entry(FULL, wrong_at(ROWS, *range(40)), price=100, joins_late=True)
+    assert decided([best, cheap]).chosen == cheap.spec.id
+    decision = decided([full, best, cheap])
+    assert decision.is_proof
+    assert decision.proof.value == pytest.approx(100 * 61 / ROWS)
+    assert f"the choice of the race, {HEAD.name}," in decision.why[-1]

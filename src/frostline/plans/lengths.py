@@ -35,7 +35,7 @@ def is_mark(step: int) -> bool:
 
 
 def last_mark(steps: float) -> int:
-    """Return the last step within so many at which an averaged model is evaluated."""
+    """Return the last evaluation of an averaged model that is not after this step."""
     return list(takewhile(lambda mark: mark <= steps, marks()))[-1]
 
 

@@ -61,7 +61,7 @@ class Decision(Record):
         good_enough: plans that are shown to be within the margin of the best.
         against_best: difference of each plan to the best on validation, in points.
         why: the reasons, one sentence each.
-        proof: difference of full fine-tuning to the best plan of the race on validation, in points; None without it.
+        proof: difference of full fine-tuning to the choice of the race on validation, in points; None without it.
         is_proof: whether full fine-tuning was shown to be better by more than the margin, and is the choice.
     """
 

@@ -46,9 +46,9 @@ def decide(race: Race, task: Task, budget: Budget, *, depth: int, seed: int = 0)
     leader = early[0]
     gaps = {entry.spec.id: _difference(task, entry, leader, seed=seed) for entry in early}
     good_enough = [entry for entry in early if entry is leader or gaps[entry.spec.id].is_non_inferior(margin)]
-    chosen = min(good_enough, key=lambda entry: (price(entry), -entry.value))
+    of_race = chosen = min(good_enough, key=lambda entry: (price(entry), -entry.value))
     late = next((entry for entry in race.final if entry not in early), None)
-    proof = None if late is None else _difference(task, late, chosen, seed=seed)
+    proof = None if late is None else _difference(task, late, of_race, seed=seed)
     is_replaced = proof is not None and proof.low > 0 and proof.value > margin
     if late is not None and is_replaced:
         chosen, good_enough = late, [late]
@@ -64,7 +64,7 @@ def decide(race: Race, task: Task, budget: Budget, *, depth: int, seed: int = 0)
     )
     plan = chosen.proposal.plan
     source = [f"Proposed by {chosen.proposal.origins}: {plan.because}."] if plan.because else []
-    reason = _reason(race, decision, leader, gaps, task, budget)
+    reason = _reason(race, decision, of_race, leader, gaps, task, budget)
     return replace(decision, why=(f"{plan.name}: {plan.in_words(depth)}.", *source, *reason))
 
 
@@ -77,7 +77,13 @@ def _difference(task: Task, entry: Entry, other: Entry, *, seed: int) -> Differe
 
 
 def _reason(
-    race: Race, decision: Decision, leader: Entry, gaps: Mapping[str, Difference], task: Task, budget: Budget
+    race: Race,
+    decision: Decision,
+    of_race: Entry,
+    leader: Entry,
+    gaps: Mapping[str, Difference],
+    task: Task,
+    budget: Budget,
 ) -> list[str]:
     """Return sentences on why the plan was chosen, and on the comparison with full fine-tuning."""
     metric, rows = METRICS[task.metrics[0]], len(task.validation or ())
@@ -86,7 +92,7 @@ def _reason(
     proof = "" if decision.proof is None else metric.describe_difference(decision.proof)
     if decision.is_proof:
         return [
-            f"Full fine-tuning is better than the best plan of the race, {leader.proposal.plan.name}, by more than "
+            f"Full fine-tuning is better than the choice of the race, {of_race.proposal.plan.name}, by more than "
             f"{margin:g}{unit}: {proof} on {rows:,} validation rows. So it is the choice."
         ]
     compared = [f"Full fine-tuning minus the choice: {proof} on {rows:,} validation rows."] if proof else []

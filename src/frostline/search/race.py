@@ -239,10 +239,6 @@ class _Rounds:
             rows=self.trials.rows,
         )
 
-    def is_over(self) -> bool:
-        """Whether the deadline has passed."""
-        return self.deadline is not None and time.monotonic() > self.deadline
-
     def _is_too_late(self, spec: TrialSpec, proposal: Proposal) -> bool:
         """Whether the trial would end after the deadline, and is not recorded."""
         if self.deadline is None or self.trials.store.get(spec) is not None:
