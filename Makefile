@@ -15,7 +15,7 @@ INSTALL := $(BIN)/python -m pip install --disable-pip-version-check -c constrain
 STAMP := .venv/.set-up-$(shell (pwd; cat pyproject.toml constraints.txt) | cksum | cut -d' ' -f1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup embedded demo test test-slow test-studies test-browser docs docs-figures check format bench-measure bench-cost bench-heads bench-kernels bench-one-pass bench-probe bench-regret bench-report bench-skip bench-sweep bench-time bench-tune clean distclean
+.PHONY: help setup embedded demo test test-slow test-studies test-browser docs docs-figures check format bench-measure bench-cost bench-criteria bench-heads bench-kernels bench-one-pass bench-probe bench-regret bench-report bench-skip bench-sweep bench-time bench-tune clean distclean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -69,6 +69,9 @@ bench-measure: $(STAMP) embedded ## Time measuring against other tools (GLUE=fol
 
 bench-cost: $(STAMP) embedded ## Compare predicted with measured costs of plans (GLUE=folder)
 	$(BIN)/python bench/cost.py $(GLUE)
+
+bench-criteria: $(STAMP) embedded ## Compare what scores say before tuning with the sweep: minutes a case, resumable (DATA, GLUE, ENCODERS=folders)
+	$(BIN)/python bench/criteria.py bench/results/sweep.jsonl bench/results/criteria.jsonl --data $(DATA) --glue $(GLUE) --encoders $(ENCODERS)
 
 bench-regret: $(STAMP) embedded ## Compare the choices of run with the sweep and with fixed rules: hours, resumable (DATA, ENCODERS=folders)
 	$(BIN)/python bench/regret.py bench/results/sweep.jsonl bench/results/choices.jsonl --data $(DATA) --encoders $(ENCODERS)
