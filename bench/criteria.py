@@ -11,10 +11,12 @@ of several layers. From the sweep come the rivals that train: validation at the 
 tuning. Two rows of the table are depth itself.
 
 Each criterion has Spearman's correlation with the truth, plain and given depth: the centre of the tuned layers, its
-square, and their number, as ranks (`--wide`: also the square of the number, and the product). Cases of one data source
-are averaged before the mean and its interval are computed. The ceiling is what a perfect criterion would reach on so
-few test rows; it ignores the noise of training, so the real one is lower. Costs are in passes of the encoder over the
-training rows, besides the one pass that all scores of states share.
+square, and their number, as ranks (`--wide`: also the square of the number, and the product). These do not hold all
+that depth says, and the rest is the same on every set, so that no interval shows it; hence a third correlation, given
+depth and the plan's mean rank on the other data sources with this encoder. Cases of one data source are averaged before
+the mean and its interval are computed. The ceiling is what a perfect criterion would reach on so few test rows; it
+ignores the noise of training, so the real one is lower. Costs are in passes of the encoder over the training rows,
+besides the one pass that all scores of states share.
 
 Every criterion of a case is a line of the results file; started again, it goes on with what is missing. Criteria do not
 need the sweep; the report is on the cases whose sweep is complete, or with `--partial` on what there is. `--report`
@@ -40,6 +42,7 @@ import torch
 import transformers
 from ranks import ceiling, depth_columns, partial_correlation
 from regret import over_sources
+from scipy.stats import rankdata
 from sweep import CASES, FACTORS, MAX_LENGTH, best_rates, decode, encode, grid, lines, plan_name, task_of
 
 from frostline.encoders.loading import load_encoder
@@ -66,6 +69,7 @@ SHUFFLED = "plan forecast, shuffled labels"
 PASS = "one pass"
 DEPTH = ("closeness to the middle", "number of layers")
 FEWEST = 8  # plans that are worth ranking
+DESIGNS = ("plain", "given depth", "given depth and other sets")
 
 Values = dict[str, object]  # what a line holds of a criterion, either 'layers' or 'plans'
 
@@ -194,8 +198,8 @@ class Criterion:
 class Case:
     """The truth of one case, and the criteria."""
 
-    def __init__(self, sweep: Sequence[dict], recorded: Sequence[dict], *, wide: bool = False) -> None:
-        """Take the lines of one case of the sweep and of the results file; `wide` is an option of `depth_columns`."""
+    def __init__(self, sweep: Sequence[dict], recorded: Sequence[dict]) -> None:
+        """Take the lines of one case of the sweep and of the results file."""
         self.sweep = sweep
         self.recorded = {line["criterion"]: line for line in recorded}
         self.depth, self.pass_seconds = (self.recorded[PASS][name] for name in ("depth", "seconds"))
@@ -207,32 +211,27 @@ class Case:
         labels = decode(self.recorded[PASS]["labels"])
         self.is_right = np.array([decode(best[name]["predictions"]["test"]) == labels for name in self.plans], float)
         self.best = [best[name] for name in self.plans]
-        self._wide = wide
+        self.layers = [plan.layers for plan in self.plans.values()]
 
     def criteria(self) -> dict[str, Criterion]:
         """Return all criteria."""
         return {**self._depth(), **self._recorded(), **self._trained()}
 
-    def correlations(self, values: np.ndarray) -> tuple[float, float]:
-        """Return a criterion's rank correlation with the truth, plain and given depth, over plans that have a value."""
+    def correlation(self, values: np.ndarray, columns: np.ndarray) -> float:
+        """Return a criterion's rank correlation with the truth given columns, over the plans that have a value."""
         known = ~np.isnan(values)
         if known.sum() < FEWEST:
-            return float("nan"), float("nan")
-        truth = self.is_right[known].mean(axis=1)
-        return tuple(partial_correlation(values[known], truth, columns[known]) for columns in self._columns())
+            return float("nan")
+        return partial_correlation(values[known], self.is_right[known].mean(axis=1), columns[known])
 
-    def ceilings(self) -> tuple[float, float]:
-        """Return the largest plain correlation that noise in the truth allows, and the largest given depth."""
-        return tuple(ceiling(self.is_right, columns) for columns in self._columns())
-
-    def _columns(self) -> tuple[np.ndarray, np.ndarray]:
-        layers = [plan.layers for plan in self.plans.values()]
-        return np.empty((len(layers), 0)), depth_columns(layers, wide=self._wide)
+    def places(self) -> dict[str, float]:
+        """Return each plan's rank by the truth, from 0 to 1."""
+        ranks = rankdata(self.is_right.mean(axis=1)) / len(self.plans)
+        return dict(zip(self.plans, ranks.tolist(), strict=True))
 
     def _depth(self) -> dict[str, Criterion]:
-        layers = [plan.layers for plan in self.plans.values()]
-        closeness = [-abs(statistics.mean(own) - (self.depth + 1) / 2) for own in layers]
-        values = dict(zip(DEPTH, (closeness, [len(own) for own in layers]), strict=True))
+        closeness = [-abs(statistics.mean(own) - (self.depth + 1) / 2) for own in self.layers]
+        values = dict(zip(DEPTH, (closeness, [len(own) for own in self.layers]), strict=True))
         return {name: Criterion(values=np.array(of_plans, float), seconds=0) for name, of_plans in values.items()}
 
     def _recorded(self) -> dict[str, Criterion]:
@@ -279,36 +278,61 @@ def first_mark(trial: Mapping[str, list] | None) -> tuple[float, float, float]:
 # Reporting ---------------------------------------------------------------------------------------------------------
 
 
-def report(cases: Mapping[str, Case]) -> dict[str, float]:
+def designs(name: str, cases: Mapping[str, Case], *, wide: bool) -> dict[str, np.ndarray]:
+    """Return the columns that each correlation of a case is given; the last one only where there are other sets."""
+    own = cases[name]
+    depth = depth_columns(own.layers, wide=wide)
+    made = {DESIGNS[0]: np.empty((len(own.plans), 0)), DESIGNS[1]: depth}
+    source, _, encoder = name.partition("@")
+    others = [case.places() for other, case in cases.items()
+              if other.partition("@")[2] == encoder and other.partition("@")[0] != source]  # fmt: skip
+    if others:
+        places = [statistics.mean([place.get(plan, 0.5) for place in others]) for plan in own.plans]
+        made[DESIGNS[2]] = np.column_stack([depth, places])
+    return made
+
+
+def report(cases: Mapping[str, Case], *, wide: bool = False) -> dict[str, float]:
     """Print a row per criterion, the ceiling first; return figures of the last line."""
-    plain, given_depth, passes = {}, {}, {}
+    rhos: dict[str, dict[str, dict[str, float]]] = {design: {} for design in DESIGNS}
+    passes: dict[str, list[float]] = {}
     for case, own in cases.items():
-        plain.setdefault("ceiling", {})[case], given_depth.setdefault("ceiling", {})[case] = own.ceilings()
-        for name, criterion in own.criteria().items():
-            rhos = own.correlations(criterion.values)
-            for into, rho in zip((plain, given_depth), rhos, strict=True):
-                into.setdefault(name, {})[case] = rho
+        criteria = own.criteria()
+        for design, columns in designs(case, cases, wide=wide).items():
+            rhos[design].setdefault("ceiling", {})[case] = ceiling(own.is_right, columns)
+            for name, criterion in criteria.items():
+                rhos[design].setdefault(name, {})[case] = own.correlation(criterion.values, columns)
+        for name, criterion in criteria.items():
             passes.setdefault(name, []).append(criterion.seconds / own.pass_seconds)
-    print("| criterion | plain | given depth | 95% interval | passes | cases |\n|---|---|---|---|---|---|")
+    print(f"| criterion | {' | 95% | '.join(DESIGNS)} | 95% | passes | cases |\n|{'---|' * 9}")
+    means = {name: [mean_of(rhos[design].get(name, {})) for design in DESIGNS] for name in rhos["plain"]}
     figures: dict[str, float] = {}
-    rows = {name: (mean_of(plain[name]), mean_of(given_depth[name])) for name in plain}
-    for name in ["ceiling", *sorted(rows.keys() - {"ceiling"}, key=lambda name: -sort_key(rows[name][1]))]:
-        rho, partial_rho = rows[name]
-        known = sum(not math.isnan(value) for value in plain[name].values())
-        cost = statistics.mean(passes[name]) if name in passes else None
-        print(f"| {name} | {shown(rho[0])} | {shown(partial_rho[0])} | {interval(partial_rho)} | "
-              f"{'' if cost is None else f'{cost:.2f}'} | {known} |")  # fmt: skip
-        figures |= flat(name, rho[0], partial_rho, cost)
-    by_chance = given_depth.get(SHUFFLED, {})
-    for name in [name for name in FORECASTS if name in given_depth]:
-        own = given_depth[name]
-        gap = mean_of({case: own[case] - by_chance[case] for case in own if case in by_chance})
-        print(f"{name} minus that with shuffled labels, given depth: {shown(gap[0])} ({interval(gap)})")
-        figures |= flat(f"{name} minus shuffled", float("nan"), gap, None)
-    judged = [rows[name][1] for name in rows if name not in ("ceiling", *DEPTH)]
-    beyond = sum(low > 0 or high < 0 for _, low, high in judged)
-    print(f"{beyond} of {len(judged)} intervals leave out 0; by chance about {0.05 * len(judged):.1f} would")
-    return {"cases": len(cases), **figures}
+    for name in sorted(means, key=lambda name: (name != "ceiling", -sort_key(means[name][1]))):
+        cost = statistics.mean(passes[name]) if name in passes else float("nan")
+        known = sum(not math.isnan(value) for value in rhos["plain"][name].values())
+        cells = [cell for mean in means[name] for cell in (shown(mean[0]), interval(mean))]
+        print(f"| {name} | {' | '.join(cells)} | {'' if math.isnan(cost) else f'{cost:.2f}'} | {known} |")
+        for design, mean in zip(DESIGNS, means[name], strict=True):
+            figures |= flat(f"{name} {design}", mean)
+        figures |= {} if math.isnan(cost) else {f"{slug(name)}_passes": round(cost, 3)}
+    return {"cases": len(cases), **figures, **report_chance(rhos["given depth"], means)}
+
+
+def report_chance(rhos: Mapping[str, Mapping[str, float]], means: Mapping[str, Sequence[tuple]]) -> dict[str, float]:
+    """Print how far forecasts are from that with shuffled labels, and how many intervals leave out 0."""
+    figures: dict[str, float] = {}
+    by_chance = rhos.get(SHUFFLED, {})
+    for name in [name for name in FORECASTS if name in rhos and by_chance]:
+        gap = mean_of({case: rhos[name][case] - by_chance[case] for case in rhos[name] if case in by_chance})
+        print(f"{name} minus that with shuffled labels, given depth: {shown(gap[0])} {interval(gap)}")
+        figures |= flat(f"{name} minus shuffled", gap)
+    for column, design in enumerate(DESIGNS[1:], 1):
+        judged = [mean[column] for name, mean in means.items() if name not in ("ceiling", *DEPTH)]
+        judged = [mean for mean in judged if math.isfinite(mean[1])]
+        beyond = sum(low > 0 or high < 0 for _, low, high in judged)
+        if judged:
+            print(f"{design}: {beyond} of {len(judged)} intervals leave out 0; 1 in 20 would by chance")
+    return figures
 
 
 def mean_of(values: Mapping[str, float]) -> tuple[float, float, float]:
@@ -332,12 +356,15 @@ def interval(estimate: tuple[float, float, float]) -> str:
     return f"{estimate[1]:+.2f} to {estimate[2]:+.2f}" if math.isfinite(estimate[1]) else ""
 
 
-def flat(name: str, rho: float, given_depth: tuple[float, float, float], passes: float | None) -> dict[str, float]:
-    """Return a row as entries of the last line, those that are finite."""
-    values = {"plain": rho, **dict(zip(("given_depth", "low", "high"), given_depth, strict=True))}
-    values |= {} if passes is None else {"passes": passes}
-    key = re.sub(r"\W+", "_", name)
-    return {f"{key}_{column}": round(value, 3) for column, value in values.items() if math.isfinite(value)}
+def flat(name: str, estimate: tuple[float, float, float]) -> dict[str, float]:
+    """Return a mean and its interval as entries of the last line, those that are finite."""
+    values = zip(("", "_low", "_high"), estimate, strict=True)
+    return {slug(name) + end: round(value, 3) for end, value in values if math.isfinite(value)}
+
+
+def slug(name: str) -> str:
+    """Return a name as the key of an entry."""
+    return re.sub(r"\W+", "_", name)
 
 
 def cases_of(given: argparse.Namespace, names: Sequence[str]) -> dict[str, Case]:
@@ -349,7 +376,7 @@ def cases_of(given: argparse.Namespace, names: Sequence[str]) -> dict[str, Case]
         if PASS not in {line["criterion"] for line in own}:
             print(f"{name}: no criteria yet")
             continue
-        case = Case([line for line in sweep if line["case"] == name], own, wide=given.wide)
+        case = Case([line for line in sweep if line["case"] == name], own)
         if (case.missing and not given.partial) or len(case.plans) < FEWEST:
             print(f"{name}: the sweep lacks {len(case.missing)} of {len(ranked_plans(case.depth))} plans")
             continue
@@ -378,7 +405,7 @@ def main() -> None:
     for name in [] if given.report else names:
         compute(name, given)
     cases = cases_of(given, names)
-    print(json.dumps(report(cases) if cases else {}))
+    print(json.dumps(report(cases, wide=given.wide) if cases else {}))
 
 
 if __name__ == "__main__":

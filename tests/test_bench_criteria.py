@@ -142,8 +142,9 @@ def test_the_truth_is_the_test_accuracy_of_the_rate_that_is_best_on_validation(b
     worths = own.criteria()["truth"].values
 
     assert own.is_right.mean(axis=1) == pytest.approx(worths, abs=0.03)
-    assert min(own.correlations(worths)) > 0.97
-    assert min(own.ceilings()) > 0.97
+    columns = bench.ranks.depth_columns(own.layers)
+    assert own.correlation(worths, columns) > 0.97
+    assert bench.ranks.ceiling(own.is_right, columns) > 0.97
 
 
 def test_a_layer_score_is_averaged_over_tuned_layers_and_turned_so_that_more_is_better(bench, case):
@@ -182,9 +183,30 @@ def test_the_report_averages_the_cases_of_a_source_first(bench, numbers, capsys)
 
     figures = bench.criteria.report(cases)
 
-    own = {name: case.correlations(case.criteria()["low"].values)[1] for name, case in cases.items()}
+    own = {name: case.correlation(case.criteria()["low"].values, bench.ranks.depth_columns(case.layers))
+           for name, case in cases.items()}  # fmt: skip
     assert figures["low_given_depth"] == pytest.approx(((own["one"] + own["one@other"]) / 2 + own["two"]) / 2, abs=1e-3)
     assert figures["low_passes"] == 2
     assert figures["truth_given_depth"] > 0.97
     assert "number_of_layers_given_depth" not in figures
     assert capsys.readouterr().out.startswith("| criterion | plain |")
+
+
+def test_what_is_the_same_on_all_sets_does_not_add_to_the_other_sets(bench, numbers):
+    names = {bench.sweep.plan_name(plan): number for number, plan in enumerate(bench.sweep.grid(DEPTH))}
+    common = numbers.uniform(0.5, 0.8, len(names))  # nothing that depth explains
+    cases = {}
+    for case in ("one", "two", "three", "four", "five", "six"):
+        special = numbers.uniform(0, 0.1, len(names))
+        worths = dict(zip(names, common + special, strict=True))
+        sweep, recorded = made_up(bench, numbers, lambda plan, own=worths: own[bench.sweep.plan_name(plan)], case)
+        for name, values in (("common", common), ("special", special)):
+            plans = {plan: values[number] + numbers.normal(0, 0.005) for plan, number in names.items()}
+            recorded.append({"criterion": name, "better": "high", "plans": plans, "seconds": 1.0})
+        cases[case] = bench.criteria.Case(sweep, recorded)
+
+    figures = bench.criteria.report(cases)
+
+    assert figures["common_given_depth"] > 0.8
+    assert abs(figures["common_given_depth_and_other_sets"]) < 0.3
+    assert figures["special_given_depth_and_other_sets"] > 0.6
