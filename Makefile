@@ -79,7 +79,7 @@ bench-regret: $(STAMP) embedded ## Compare the choices of run with the sweep and
 bench-sweep: $(STAMP) embedded ## Record what every plan is worth on new data: hours, resumable (DATA, GLUE, ENCODERS=folders)
 	$(BIN)/python bench/sweep.py bench/results/sweep.jsonl --data $(DATA) --glue $(GLUE) --encoders $(ENCODERS)
 
-bench-time: $(STAMP) embedded ## Time run against full fine-tuning at equal quality: hours, resumable (GLUE=folder)
+bench-time: $(STAMP) embedded ## Time run against full fine-tuning with its best learning rate: hours, resumable (GLUE=folder)
 	$(BIN)/python bench/time_to_quality.py $(GLUE) bench/results/time_to_quality.jsonl
 
 bench-skip: $(STAMP) embedded ## Time skipping every span of layers against separate forwards (GLUE=folder)

@@ -1,20 +1,25 @@
-"""How long it takes until a model is as good as one that was fine-tuned in full.
+"""How much sooner `frostline run` has a model as good as full fine-tuning with its best rate known in advance.
 
-    python bench/time_to_quality.py GLUE RESULTS.jsonl [--rows 4000] [--threads 1] [--tasks sst2,mrpc]
-                                    [--arms trainer_full,frostline] [--report]
+    python bench/time_to_quality.py GLUE RESULTS.jsonl [--rows 2000] [--tasks sst2,mrpc,mnli] [--seeds 0,1,2]
+                                    [--steps N] [--threads 1] [--report]
 
-The embedded default encoder on SST-2, MRPC and MNLI. The goal is 99% of the validation score that the Hugging Face
-Trainer's full fine-tuning reaches at the end of an epoch with the best of its learning rates. The clock runs until a
-model meets the goal: for the Trainer, and for PEFT's LoRA with the Trainer, through the grid of learning rates, judging
-after every epoch; for Frostline through `frostline run`, from measuring on, judging after every trial of its race. The
-whole way is given too: all learning rates against all of `frostline run`, testing and saving included. A logistic
-regression on mean-pooled last-layer states is what one does in a hurry. All on the same rows and threads.
+The embedded default encoder on SST-2, MRPC and MNLI. A seed draws the rows to train on, half as many to choose on and
+as many to test on (of MRPC, the rows that are left), and everything random in training.
 
-Seconds are those that the process spent computing, so that what else the machine does has little weight; with one
-thread they are the wall clock's on a machine with nothing else to do. The wall clock's are in the results file too.
+`frostline run` comes first, with its proof, its refit and its tests; it is judged by the validation scores of its
+trials, each when it ends. The Hugging Face Trainer then takes as many steps as the longest trial of full fine-tuning in
+the run or as the longest of the plan that was chosen, whichever is more, with linear decay after warm-up; a head alone
+does not count, because it takes eight times as many steps as other plans. On the first seed the Trainer tries four
+learning rates; the one that is best on validation there is taken as known, for all seeds, and the time of the others is
+not counted. It is judged ten times on its way, and its clock is stopped meanwhile.
 
-Every finished arm, and for the Trainer every learning rate, is a line of the results file; started again, it goes on
-with what is missing. Last line: one flat JSON object.
+The goal is 99% of the best of these ten scores. A run that misses it goes on with the Trainer: its whole time and the
+Trainer's are added. Seconds are those that the process spent computing, so that what else the machine does has little
+weight; with one thread they are the wall clock's on a machine with nothing else to do, which are in the file too.
+
+Every finished training is a line of the results file; started again, it goes on with what is missing. Other tasks can
+run at the same time, with the same file. Lines with other `--rows`, `--steps` or `--threads` are left out. Last line:
+one flat JSON object.
 """
 
 from __future__ import annotations
@@ -23,12 +28,15 @@ import argparse
 import dataclasses
 import json
 import os
-import statistics
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
+from itertools import product
+from math import ceil, inf
 from pathlib import Path
 
 import numpy as np
@@ -36,12 +44,12 @@ import torch
 import trainer
 import transformers
 from noting import Noting
-from rows import labelled_rows
-from sklearn.linear_model import LogisticRegression
+from pairs import Line, Pair, figures, table, until
+from rows import every_row
 
 from frostline.encoders.encoder import Encoder
 from frostline.encoders.loading import load_encoder
-from frostline.records import Recipe, TrialResult, TrialSpec
+from frostline.records import Plan, Recipe, TrialResult, TrialSpec
 from frostline.records.budget import Budget
 from frostline.report.pages import write_report
 from frostline.search.planning import Inputs
@@ -50,230 +58,252 @@ from frostline.tasks import Task, load_task
 from frostline.tasks.splits import divide
 from frostline.training.loop import judge
 
-TASKS = ("sst2", "mrpc", "mnli")
-FULL_RATES, LORA_RATES = (5e-5, 1e-4, 2e-4), (5e-4, 1e-3, 2e-3)
-EPOCHS, GOAL = 3, 0.99
-# Rows to choose on and to test on. On 600 rows accuracy has a standard error of 2 points, and the best of nine
-# evaluations is the luckiest: more are taken where there are more.
-HELD_OUT = {"mrpc": (600, 825)}
-
-
-def small_task(name: str, glue: Path, rows: int) -> Task:
-    """So many rows to learn from where there are as many, and 2,000 each to choose on and to test on."""
-    task = load_task(f"glue/{name}", data_dir=glue)
-    every = labelled_rows(task)
-    to_choose, to_test = HELD_OUT.get(name, (2000, 2000))
-    rest, test = divide(every, to_test, seed=0, purpose="time test")
-    rest, validation = divide(rest, to_choose, seed=0, purpose="time validation")
-    train = rest if len(rest) <= rows else divide(rest, rows, seed=0, purpose="time train")[1]
-    return dataclasses.replace(task, train=train, validation=validation, test=test)
+TASKS, SEEDS = ("sst2", "mrpc", "mnli"), (0, 1, 2)
+RATES = (5e-5, 1e-4, 2e-4, 4e-4)  # of the Trainer
+EVALUATIONS = 10
 
 
 class Clock:
-    """Seconds of computing, and of the wall clock, since it was made."""
+    """Seconds of computing, and of the wall clock, since it was made, without those while it was paused."""
 
     def __init__(self) -> None:
-        self._computing, self._wall = time.process_time(), time.perf_counter()
+        self._started, self._paused = self._now(), np.zeros(2)
 
     @property
-    def computing(self) -> float:
-        return round(time.process_time() - self._computing, 3)
+    def seconds(self) -> dict[str, float]:
+        """Return the seconds of both kinds."""
+        computing, wall = self._now() - self._started - self._paused
+        return {"seconds": round(computing, 3), "wall": round(wall, 3)}
 
     @property
-    def wall(self) -> float:
-        return round(time.perf_counter() - self._wall, 3)
+    def paused(self) -> float:
+        """Return the seconds of computing while it was paused."""
+        return round(self._paused[0], 3)
+
+    @contextmanager
+    def pause(self) -> Iterator[None]:
+        """Stop the clock for a while."""
+        before = self._now()
+        yield
+        self._paused += self._now() - before
+
+    @staticmethod
+    def _now() -> np.ndarray:
+        return np.array([time.process_time(), time.perf_counter()])
+
+
+def small_task(name: str, glue: Path, rows: int, seed: int) -> Task:
+    """Return the task with splits that a seed draws."""
+    task = load_task(f"glue/{name}", data_dir=glue)
+    every = every_row(task)
+    to_choose, to_test = rows // 2, min(rows, len(every) - rows - rows // 2)
+    rest, test = divide(every, to_test, seed=seed, purpose="time test")
+    rest, validation = divide(rest, to_choose, seed=seed, purpose="time validation")
+    train = divide(rest, rows, seed=seed, purpose="time train")[1] if len(rest) > rows else rest
+    return dataclasses.replace(task, train=train, validation=validation, test=test)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A task with the rows and the randomness of a seed."""
+
+    task: Task
+    encoder: Encoder
+    seed: int
+
+    @property
+    def metric(self) -> str:
+        """Return the metric that models are judged by."""
+        return self.task.metrics[0]
+
+    def score(self, model: object, split: str) -> float:
+        """Return how good a stock model is; texts of like length go together, which saves padding."""
+        rows = self.task.splits[split]
+        tokens = self.encoder.tokenize(rows.texts, rows.pairs)
+        order = np.argsort(tokens.lengths, kind="stable")
+        collate = trainer.collator(self.encoder, tokens, rows.labels)
+        logits = trainer.logits(model, len(rows), lambda places: collate([int(order[place]) for place in places]))
+        labels = torch.tensor(rows.labels)[torch.as_tensor(order)]
+        return judge(logits, labels, self.task.metrics, self.task.kind)[self.metric]
+
+
+def with_frostline(case: Case, *, most_steps: int | None, threads: int) -> Line:
+    """Return the scores of the trials of a run and when each ended, and what the whole run took."""
+    curve: list[tuple[float, float]] = []
+    longest: dict[str, int] = {}  # steps, by plan
+
+    def note(spec: TrialSpec, result: TrialResult) -> None:
+        if result.status != "done" or spec.recipe.rows != "train":
+            return
+        plan = str(spec.plan.identity())
+        longest[plan] = max(longest.get(plan, 0), spec.recipe.steps)
+        curve.append((clock.seconds["seconds"], result.metrics["validation"][case.metric]))
+
+    recipe = Recipe(threads=threads, seed=case.seed, steps=most_steps)
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["FROSTLINE_CACHE"] = f"{folder}/cache"  # nothing is there from before
+        clock = Clock()
+        run = Search(
+            inputs=Inputs(encoder=case.encoder, task=case.task, recipe=recipe, budget=Budget()),
+            folder=Path(folder, "run"),
+            make_executor=lambda materials, context: Noting(context, note),
+            finish=write_report,
+        ).run()
+        spent = clock.seconds
+        del os.environ["FROSTLINE_CACHE"]
+    plan, full = run.tuned.plan, Plan.full(case.encoder.depth)
+    of_choice, of_full = (longest.get(str(each.identity()), 0) for each in (plan, full))
+    return {
+        **spent,
+        "curve": curve,
+        "plan": plan.name,
+        "steps_of_choice": of_choice,
+        "steps_of_full": of_full,
+        "steps": max(of_full, of_choice) if plan.layers else of_full or of_choice,
+        "validation": run.chosen.result.metrics["validation"][case.metric],
+        "test": run.tuned.metrics["test"][case.metric],
+        "stages": dict(run.record.seconds),
+    }
 
 
 class Judging(transformers.TrainerCallback):
-    """Judges on validation after every epoch, and takes down when that was."""
+    """Scores the model ten times while it is trained, with the clock paused, and keeps the best weights."""
 
-    def __init__(self, judged: Callable[[object], float]) -> None:
-        self.judged, self.clock = judged, Clock()
-        self.curve: list[tuple[float, float]] = []  # seconds, value
+    def __init__(self, score: Callable[[object], float], steps: int) -> None:
+        """Prepare to score a model that will be trained for so many steps."""
+        self.curve: list[tuple[float, float]] = []
+        self.spent: dict[str, float] = {}
+        self._score = score
+        self._at = {ceil(steps * number / EVALUATIONS) for number in range(1, EVALUATIONS + 1)}
 
-    def on_epoch_end(self, args: object, state: object, control: object, model: object = None, **more: object) -> None:
-        value = self.judged(model)
-        model.train()
-        self.curve.append((self.clock.computing, value))
+    def on_train_begin(self, *given: object, **more: object) -> None:
+        """Start the clock; loading and preparing are not counted."""
+        self.clock = Clock()
 
-
-class Arms:
-    """The ways to a model for one task."""
-
-    def __init__(self, task: Task, encoder: Encoder, threads: int) -> None:
-        self.task, self.encoder, self.threads = task, encoder, threads
-        self.tokens = {name: encoder.tokenize(split.texts, split.pairs) for name, split in task.splits.items()}
-
-    def value(self, model: object, split: str) -> float:
-        rows = self.task.splits[split]
-        collate = trainer.collator(self.encoder, self.tokens[split], rows.labels)
-        reached = judge(
-            trainer.logits(model, len(rows), collate), torch.tensor(rows.labels), self.task.metrics, "classification"
-        )
-        return reached[self.task.metrics[0]]
-
-    def with_trainer(self, rate: float, *, lora: bool) -> dict[str, object]:
-        """The learning curve with one learning rate, and the test score of the model at its end."""
-        model = trainer.stock_classifier(self.encoder, len(self.task.label_names))
-        if lora:
-            from peft import LoraConfig, TaskType, get_peft_model
-
-            model = get_peft_model(model, LoraConfig(task_type=TaskType.SEQ_CLS, r=8, lora_alpha=16))
-        judging = Judging(lambda model: self.value(model, "validation"))
-        collate = trainer.collator(self.encoder, self.tokens["train"], self.task.train.labels)
-        trainer.train(model, range(len(self.task.train)), collate, rate=rate, epochs=EPOCHS, callback=judging)
-        return {
-            "curve": judging.curve,
-            "seconds": judging.clock.computing,
-            "wall": judging.clock.wall,
-            "validation": judging.curve[-1][1],
-            "test": self.value(model, "test"),
-        }
-
-    def with_frostline(self) -> dict[str, object]:
-        """All of `frostline run`, and the best model of its race after every trial."""
-        curve: list[tuple[float, float]] = []
-        with tempfile.TemporaryDirectory() as folder:
-            os.environ["FROSTLINE_CACHE"] = f"{folder}/cache"  # nothing is there from before
-            clock = Clock()
-
-            def note(spec: TrialSpec, result: TrialResult) -> None:
-                if result.status == "done":
-                    curve.append((clock.computing, result.metrics["validation"][self.task.metrics[0]]))
-
-            recipe = Recipe(threads=self.threads)
-            inputs = Inputs(encoder=self.encoder, task=self.task, recipe=recipe, budget=Budget())
-            reached = Search(
-                inputs=inputs,
-                folder=Path(folder, "run"),
-                make_executor=lambda materials, context: Noting(context, note),
-                finish=write_report,
-            ).run()
-            seconds, wall = clock.computing, clock.wall
-            del os.environ["FROSTLINE_CACHE"]
-        metric = self.task.metrics[0]
-        return {
-            "curve": curve,
-            "seconds": seconds,
-            "wall": wall,
-            "validation": reached.tuned.metrics["validation"][metric],
-            "test": reached.tuned.metrics["test"][metric],
-            "plan": str(reached.tuned.plan),
-            "stages": dict(reached.record.seconds),
-        }
-
-    def with_regression(self) -> dict[str, object]:
-        """Mean-pooled last-layer states and scikit-learn, as in a few lines of one's own."""
-        clock = Clock()
-        model = self.encoder.model
-        states = {}
-        for name, split in self.task.splits.items():
-            collate = trainer.collator(self.encoder, self.tokens[name], split.labels)
-            pieces = []
-            with torch.no_grad():
-                for start in range(0, len(split), 64):
-                    given = collate(range(start, min(len(split), start + 64)))
-                    given.pop("labels")
-                    mask = given["attention_mask"][..., None]
-                    pieces.append((model(**given).last_hidden_state * mask).sum(1) / mask.sum(1))
-            states[name] = torch.cat(pieces).numpy()
-        fitted = LogisticRegression(max_iter=2000).fit(states["train"], np.asarray(self.task.train.labels))
-        out = {"seconds": clock.computing, "wall": clock.wall}
-        for name in ("validation", "test"):
-            logits = torch.tensor(fitted.decision_function(states[name]))
-            logits = torch.stack([-logits, logits], 1) if logits.dim() == 1 else logits
-            labels = torch.tensor(self.task.splits[name].labels)
-            out[name] = judge(logits, labels, self.task.metrics, "classification")[self.task.metrics[0]]
-        return out
+    def on_step_end(self, arguments: object, state: object, control: object, model: object, **more: object) -> None:
+        """Score the model where it is due."""
+        if state.global_step not in self._at:
+            return
+        self.spent = self.clock.seconds
+        with self.clock.pause():
+            value = self._score(model)
+            if value > max((before for _, before in self.curve), default=-inf):
+                self.best_weights = {name: weights.clone() for name, weights in model.state_dict().items()}
+            self.curve.append((self.spent["seconds"], value))
+            model.train()
 
 
-# By arm, the runs that it consists of.
-WAYS: Mapping[str, Mapping[str, Callable[[Arms], dict[str, object]]]] = {
-    "frostline": {"": Arms.with_frostline},
-    "trainer_full": {f"{rate:g}": partial(Arms.with_trainer, rate=rate, lora=False) for rate in FULL_RATES},
-    "peft_lora": {f"{rate:g}": partial(Arms.with_trainer, rate=rate, lora=True) for rate in LORA_RATES},
-    "logistic_regression": {"": Arms.with_regression},
-}
+def with_trainer(case: Case, *, rate: float, steps: int) -> Line:
+    """Return the scores of full fine-tuning on its way and what it took, and the test score of its best model."""
+    train = case.task.train
+    model = trainer.stock_classifier(case.encoder, len(case.task.label_names), seed=case.seed)
+    collate = trainer.collator(case.encoder, case.encoder.tokenize(train.texts, train.pairs), train.labels)
+    judging = Judging(lambda model: case.score(model, "validation"), steps)
+    trainer.train(model, range(len(train)), collate, rate=rate, steps=steps, seed=case.seed, callback=judging)
+    model.load_state_dict(judging.best_weights)
+    return {
+        **judging.spent,
+        "judging": judging.clock.paused,
+        "curve": judging.curve,
+        "steps": steps,
+        "validation": max(value for _, value in judging.curve),
+        "test": case.score(model, "test"),
+    }
 
 
-def joined(lines: list[dict]) -> dict[str, object]:
-    """One arm: its learning rates one after the other, and the one that is best on validation at its end."""
-    curve, spent = [], 0.0
-    for line in lines:
-        curve += [(spent + seconds, value) for seconds, value in line.get("curve", [])]
-        spent += line["seconds"]
-    best = max(lines, key=lambda line: line["validation"])
-    curve = curve or [(spent, best["validation"])]
-    return {"curve": curve, "seconds": spent, "validation": best["validation"], "test": best["test"]}
+class Results:
+    """The lines of the results file that were measured with the same settings."""
+
+    def __init__(self, path: Path, settings: Line) -> None:
+        """Read the lines that are there."""
+        self._path, self._settings = path, settings
+        every = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+        self.lines = [line for line in every if settings.items() <= line.items()]
+
+    def find(self, **wanted: object) -> list[Line]:
+        """Return the lines with these values."""
+        return [line for line in self.lines if wanted.items() <= line.items()]
+
+    def measure(self, what: Line, measure: Callable[[], Line]) -> Line:
+        """Return the line of a training, which is measured and recorded if it is missing."""
+        if before := self.find(**what):
+            return before[0]
+        line = {**what, **self._settings, **measure()}
+        with self._path.open("a") as file:
+            file.write(json.dumps(line) + "\n")
+        self.lines.append(line)
+        shown = " ".join(str(value) for value in what.values())
+        print(f"{shown}: {line['seconds']:.0f} s, {line['validation']:.4f} {line['test']:.4f}", flush=True)
+        return line
+
+    def rates(self, task: str, seed: int) -> tuple[float, ...]:
+        """Return the Trainer's learning rates of a seed: all on the first one, then the best."""
+        return RATES if seed == SEEDS[0] else (self.best_rate(task),)
+
+    def best_rate(self, task: str) -> float:
+        """Return the rate that is best on validation on the first seed; of equally good ones, the soonest there."""
+        grid = self.find(task=task, seed=SEEDS[0], arm="trainer")
+        if len(grid) < len(RATES):
+            raise SystemExit(f"{task}: seed {SEEDS[0]} comes first: it finds the Trainer's best learning rate")
+        best = max(grid, key=lambda line: (line["validation"], -until(line, line["validation"])))
+        return best["rate"]
 
 
-def first_time(arm: Mapping[str, object], goal: float) -> float:
-    """Seconds until the goal is met; infinite if it never is."""
-    return next((seconds for seconds, value in arm["curve"] if value >= goal), float("inf"))
+def measure_all(case: Case, name: str, results: Results, given: argparse.Namespace) -> None:
+    """Measure the run, then the Trainer with as many steps."""
+    of = {"task": name, "seed": case.seed}
+    search = partial(with_frostline, case, most_steps=given.steps, threads=given.threads)
+    run = results.measure({**of, "arm": "frostline"}, search)
+    for rate in results.rates(name, case.seed):
+        train = partial(with_trainer, case, rate=rate, steps=run["steps"])
+        results.measure({**of, "arm": "trainer", "rate": rate}, train)
 
 
-def report(done: list[dict]) -> None:
-    """A table by task, and the mean ratios as the last line."""
-    ratios: dict[str, list[float]] = {}
-    quality: dict[str, list[float]] = {}
-    print("| task | arm | seconds until the goal | seconds in all | validation | test |")
-    print("|---|---|---|---|---|---|")
+def pairs_of(results: Results) -> list[Pair]:
+    """Return what can be compared: tasks and seeds of which all is there."""
+    pairs = []
+    for task, seed in product(TASKS, SEEDS):
+        runs = results.find(task=task, seed=seed, arm="frostline")
+        if runs and len(results.find(task=task, seed=SEEDS[0], arm="trainer")) == len(RATES):
+            best = results.find(task=task, seed=seed, arm="trainer", rate=results.best_rate(task))
+            pairs += [Pair(run, full) for run, full in zip(runs, best, strict=False)]
+    return pairs
+
+
+def report(results: Results) -> dict[str, float | None]:
+    """Print what every rate of the Trainer reaches and a row per task and seed; return the figures of the last line."""
     for task in TASKS:
-        mine = [line for line in done if line["task"] == task]
-        arms = {name: joined(lines) for name, runs in WAYS.items()
-                if len(lines := [line for line in mine if line["arm"] == name]) == len(runs)}  # fmt: skip
-        if not {"trainer_full", "frostline"} <= arms.keys():
-            continue
-        goal = GOAL * max(value for _, value in arms["trainer_full"]["curve"])
-        for name, arm in arms.items():
-            until = first_time(arm, goal)
-            shown = "never" if until == float("inf") else f"{until:.0f}"
-            print(
-                f"| {task} | {name} | {shown} | {arm['seconds']:.0f} | {100 * arm['validation']:.1f} | "
-                f"{100 * arm['test']:.1f} |"
-            )
-            quality.setdefault(f"test_{name}", []).append(100 * arm["test"])
-        ours = arms["frostline"]
-        for key, name in (("vs_trainer_full", "trainer_full"), ("vs_peft_lora", "peft_lora")):
-            if name in arms:
-                # Who never meets the goal has spent all its time; for Frostline that is no time to compare.
-                theirs = min(first_time(arms[name], goal), arms[name]["seconds"])
-                ratios.setdefault(key, []).append(theirs / first_time(ours, goal))
-                ratios.setdefault(f"whole_{key}", []).append(arms[name]["seconds"] / ours["seconds"])
-    last = {key: round(float(np.exp(np.mean(np.log(values)))), 3) if all(values) else 0.0
-            for key, values in ratios.items()}  # fmt: skip
-    print(json.dumps({**last, **{key: round(statistics.mean(values), 2) for key, values in quality.items()}}))
+        if grid := results.find(task=task, seed=SEEDS[0], arm="trainer"):
+            reached = ", ".join(f"{line['rate']:g}: {100 * line['validation']:.1f}" for line in grid)
+            print(f"{task}, the Trainer's best validation score by rate: {reached}")
+    pairs = pairs_of(results)
+    if pairs:
+        print(table(pairs))
+    return figures(pairs) if pairs else {}
 
 
 def main() -> None:
-    """Run what is missing, then report."""
+    """Measure what is missing, then report."""
     warnings.simplefilter("ignore")
     transformers.utils.logging.set_verbosity_error()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("glue", type=Path)
     parser.add_argument("results", type=Path)
-    parser.add_argument("--rows", type=int, default=4000)
-    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--rows", type=int, default=2000)
     parser.add_argument("--tasks", default=",".join(TASKS))
-    parser.add_argument("--arms", default=",".join(WAYS))
+    parser.add_argument("--seeds", default=",".join(map(str, SEEDS)))
+    parser.add_argument("--steps", type=int, help="most steps of a plan; by default, the run decides")
+    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--report", action="store_true")
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
-    done = [json.loads(line) for line in given.results.read_text().splitlines()] if given.results.exists() else []
-    for name in given.tasks.split(",") if not given.report else ():
-        arms = Arms(small_task(name, given.glue, given.rows), load_encoder(), given.threads)
-        for arm in given.arms.split(","):
-            for run_of, way in WAYS[arm].items():
-                if any((line["task"], line["arm"], line["run"]) == (name, arm, run_of) for line in done):
-                    continue
-                line = {"task": name, "arm": arm, "run": run_of, "rows": len(arms.task.train), "threads": given.threads}
-                line |= way(arms)
-                done.append(line)
-                with given.results.open("a") as file:
-                    file.write(json.dumps(line) + "\n")
-                shown = f"{line['seconds']:.0f} s ({line['wall']:.0f}), {line['validation']:.4f} {line['test']:.4f}"
-                print(f"{name} {arm} {run_of}: {shown}", flush=True)
-    report(done)
+    settings = {"rows": given.rows, "most_steps": given.steps, "threads": given.threads}
+    results = Results(given.results, settings)
+    cases = product(map(int, given.seeds.split(",")), given.tasks.split(","))
+    for seed, name in [] if given.report else cases:
+        case = Case(small_task(name, given.glue, given.rows, seed), load_encoder(), seed)
+        measure_all(case, name, results, given)
+    print(json.dumps(report(Results(given.results, settings))))
 
 
 if __name__ == "__main__":

@@ -44,6 +44,7 @@ def train(
     *,
     rate: float,
     epochs: int = 3,
+    steps: int | None = None,
     batch: int = 32,
     warmup: float = 0.06,
     seed: int = 0,
@@ -58,18 +59,19 @@ def train(
         collate: see `collator`.
         rate: the highest learning rate.
         epochs: passes over the rows.
+        steps: number of steps, instead of epochs.
         batch: rows per step.
         warmup: share of the steps over which the rate rises.
         seed: of the order of rows and dropout.
         in_order: take the rows as they come.
-        callback: told of every epoch.
+        callback: told of every step and epoch.
     """
-    steps = epochs * -(-len(rows) // batch)
+    steps = steps or epochs * -(-len(rows) // batch)
     with tempfile.TemporaryDirectory() as folder:
         arguments = transformers.TrainingArguments(
             output_dir=folder,
             per_device_train_batch_size=batch,
-            num_train_epochs=epochs,
+            max_steps=steps,
             learning_rate=rate,
             lr_scheduler_type="linear",
             warmup_steps=round(warmup * steps),
