@@ -147,7 +147,7 @@ def with_setfit(encoder: Encoder, task: Task, given: argparse.Namespace, iterati
         case_file, result_file = Path(folder, "case.json"), Path(folder, "result.json")
         case_file.write_text(json.dumps(case), encoding="utf-8")
         # -P: beside the worker is this file, which would be imported as SetFit.
-        command = [given.python, "-P", "-W", "ignore", HERE / "setfit_worker.py", case_file, result_file]
+        command = [given.python.absolute(), "-P", "-W", "ignore", HERE / "setfit_worker.py", case_file, result_file]
         subprocess.run(command, check=True, cwd=folder, env={**os.environ, **alone})
         return json.loads(result_file.read_text(encoding="utf-8"))
 
@@ -242,10 +242,13 @@ def main() -> None:
     parser.add_argument("--report", action="store_true")
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
-    cases, sizes = given.cases.split(","), [int(size) for size in given.sizes.split(",")]
+    cases, arms = given.cases.split(","), given.arms.split(",")
+    sizes = [int(size) for size in given.sizes.split(",")]
+    if not given.report and not given.python.exists() and not ITERATIONS.keys().isdisjoint(arms):
+        parser.error(f"{given.python} is missing: `make bench-setfit` installs it")
     with threadpool_limits(given.threads):
         if not given.report:
-            run_missing(given, cases, sizes, given.arms.split(","))
+            run_missing(given, cases, sizes, arms)
     recorded = [line for line in lines(given.results) if line["seed"] == given.seed]
     print(json.dumps(report(recorded, cases, sizes)))
 
