@@ -13,9 +13,11 @@ BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt
 # Named after the content it was made from, not after times: a checkout or touch that changes nothing installs nothing.
 STAMP := .venv/.set-up-$(shell (pwd; cat pyproject.toml constraints.txt) | cksum | cut -d' ' -f1)
+SETFIT := build/setfit-env
+SETFIT_STAMP := $(SETFIT)/.set-up-$(shell (pwd; cat constraints.txt bench/setfit-requirements.txt) | cksum | cut -d' ' -f1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup embedded demo test test-slow test-studies test-browser docs docs-figures check format bench-measure bench-cost bench-criteria bench-heads bench-kernels bench-one-pass bench-probe bench-regret bench-report bench-skip bench-sweep bench-time bench-tune clean distclean
+.PHONY: help setup embedded demo test test-slow test-studies test-browser docs docs-figures check format bench-measure bench-cost bench-criteria bench-heads bench-kernels bench-one-pass bench-probe bench-regret bench-report bench-setfit bench-skip bench-sweep bench-time bench-tune clean distclean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -82,6 +84,9 @@ bench-sweep: $(STAMP) embedded ## Record what every plan is worth on new data: h
 bench-time: $(STAMP) embedded ## Time run against full fine-tuning with its best learning rate: hours, resumable (GLUE=folder)
 	$(BIN)/python bench/time_to_quality.py $(GLUE) bench/results/time_to_quality.jsonl
 
+bench-setfit: $(STAMP) $(SETFIT_STAMP) embedded ## Compare run with SetFit and a regression on embeddings: hours, resumable (DATA=folder)
+	$(BIN)/python bench/setfit.py bench/results/setfit.jsonl --data $(DATA)
+
 bench-skip: $(STAMP) embedded ## Time skipping every span of layers against separate forwards (GLUE=folder)
 	$(BIN)/python bench/skip.py $(GLUE)
 
@@ -122,6 +127,13 @@ $(STAMP):
 	$(INSTALL) --quiet hatchling editables
 	$(INSTALL) --quiet --no-build-isolation -e '.[dev]'
 	@rm -f .venv/.set-up-*
+	@touch $@
+
+# SetFit in an environment of its own, so that what it needs never reaches Frostline's.
+$(SETFIT_STAMP): | $(STAMP)
+	$(BIN)/python -m venv --clear $(SETFIT)
+	$(SETFIT)/bin/python -m pip install --disable-pip-version-check -c constraints.txt torch
+	$(SETFIT)/bin/python -m pip install --disable-pip-version-check --quiet -c constraints.txt -r bench/setfit-requirements.txt
 	@touch $@
 
 .PHONY: .venv
