@@ -47,8 +47,8 @@ TRAIN, VALIDATION, TEST = 1_000, 300, 2_000
 FACTORS = (0.5, 1.0, 2.0)  # of a plan's usual learning rate
 STEPS = 640
 MAX_LENGTH = 128
-PATIENCE = 2  # evaluations, which are half of all steps so far
-JUDGING = ("trec6", "cr", "sst5", "subj", "tweeteval_emotion", "banking77")
+PATIENCE = 1  # evaluation, after twice as many steps
+JUDGING = ("subj", "sst5", "tweeteval_emotion", "banking77", "cr", "trec6")
 WITH_GTE = ("trec6", "sst5", "banking77")
 DEVELOPMENT = ("goemotions", "mnli", "cola", "movies")
 CASES = (*JUDGING, *(f"{name}@gte-small" for name in WITH_GTE), "3i4k_ko@albert-kor-base")
@@ -66,7 +66,7 @@ def grid(depth: int) -> list[Plan]:
     lower = [Plan.span(1, depth // 2, depth), *(Plan.span(1, layer, layer) for layer in range(depth // 2, depth, step))]
     heads = [Plan(layers=(), head=layer) for layer in range(depth // 2, depth + 1, step)]
     lora = [replace(Plan.span(1, depth, depth), method="lora")]
-    plans = [*single, *double, *upper, *middle, *lower, *usual_plans(depth), *heads, *lora]
+    plans = [*single, *double, *upper, *middle, *lower, *usual_plans(depth, goal="smallest"), *heads, *lora]
     return list({str(plan.identity()): plan for plan in plans}.values())
 
 

@@ -12,21 +12,20 @@ FIRST_STEPS = 40
 LEAST_STEPS = 160  # before which no plan has converged
 MOST_EPOCHS = 10
 LEAST_MOST_STEPS = 640  # of the longest round, where ten epochs are fewer
-_GROWTH = 2**0.5  # of the steps from one evaluation to the next
 _HEAD_ONLY = 8  # factor: a head alone learns slowly, and costs next to nothing
 _MOST_RATIO = 4.0  # factor: of plans whose steps are cheap
 
 
 def marks() -> Iterator[int]:
-    """Yield the steps at which an averaged model is evaluated: 40, 57, 80, 113, 160 and so on.
+    """Yield the steps at which an averaged model is evaluated: 40, 80, 160, 320 and so on.
 
-    They grow in proportion, so that however long training is, evaluations take a small share of it; and they do not
-    depend on its length, so that a longer run has the evaluations of a shorter one.
+    They double, so that however long training is, evaluations take a small share of it; and they do not depend on its
+    length, so that a longer run has the evaluations of a shorter one.
     """
-    mark = float(FIRST_STEPS)
+    mark = FIRST_STEPS
     while True:
-        yield round(mark)
-        mark *= _GROWTH
+        yield mark
+        mark *= 2
 
 
 def is_mark(step: int) -> bool:

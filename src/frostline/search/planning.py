@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
 from frostline.costs.cost import Costs
@@ -18,7 +18,7 @@ from frostline.scoring.measurement import MeasureOptions, measure_layers, texts_
 from frostline.scoring.scores import LAYER_SCORES
 from frostline.scoring.selection import DEFAULT_SCORES
 from frostline.search.limits import check_limits, within, worth_trying
-from frostline.search.proposals import needed_scores, propose
+from frostline.search.proposals import PROBE, needed_scores, propose
 from frostline.states.frozen import StatesAt
 from frostline.tasks import Task
 from frostline.training.shared_inputs import SharedInputs
@@ -40,6 +40,8 @@ class Inputs:
         cache: whether to keep frozen states on disk.
         proof: whether to compare the choice with full fine-tuning.
         refit: whether to train the choice on training and validation rows together.
+        every_plan: whether to propose the plans of every strategy. By default a race leaves out those whose layer
+            scores need further passes over the rows, which take longer than they have been shown to be worth.
     """
 
     encoder: Encoder
@@ -50,6 +52,14 @@ class Inputs:
     cache: bool = True
     proof: bool = True
     refit: bool = True
+    every_plan: bool = False
+
+    @property
+    def layer_scores(self) -> list[str]:
+        """The layer scores to measure: those that are shown, and those that strategies follow."""
+        proposes_all = self.every_plan or self.budget.goal == "best"
+        needed = needed_scores(self.encoder.depth) if proposes_all else [PROBE]
+        return list(dict.fromkeys([*DEFAULT_SCORES, *needed]))
 
     def shared(self, progress: Progress = silent) -> SharedInputs:
         """Return the encoder and the task with the inputs that all trials share."""
@@ -75,7 +85,8 @@ def most_steps(recipe: Recipe, rows: int) -> int | None:
 
 
 def make_plans(inputs: Inputs, *, progress: Progress = silent) -> Plans:
-    """Return plans for an encoder and a task, with their costs on this machine."""
+    """Return the plans of every strategy for an encoder and a task, with their costs on this machine."""
+    inputs = replace(inputs, every_plan=True)
     shared = inputs.shared(progress)
     costs = inputs.costs(shared)
     scores = measure_for_plans(inputs, shared=shared, progress=progress)
@@ -107,8 +118,7 @@ def measure_for_plans(
 
 
 def _options(inputs: Inputs) -> MeasureOptions:
-    names = dict.fromkeys([*DEFAULT_SCORES, *needed_scores(inputs.encoder.depth)])
-    scores = [LAYER_SCORES[name] for name in names if name in LAYER_SCORES]
+    scores = [LAYER_SCORES[name] for name in inputs.layer_scores if name in LAYER_SCORES]
     has_classes = inputs.task.kind != "regression"
     return MeasureOptions(
         scores=[score.name for score in scores if has_classes or score.needs != "classes"],
@@ -146,7 +156,13 @@ def plans_within(scores: LayerScores, costs: Costs, inputs: Inputs) -> tuple[lis
         inputs: limits and goal.
     """
     seed = costs.recipe.seed
-    proposals, notes = propose(scores, costs, allow_frostline_only=inputs.allow_frostline_only, seed=seed)
+    proposals, notes = propose(
+        scores,
+        costs,
+        follow=inputs.layer_scores,
+        allow_frostline_only=inputs.allow_frostline_only,
+        seed=seed,
+    )
     for rule in (within, worth_trying):
         proposals, more = rule(proposals, inputs.budget)
         notes += more

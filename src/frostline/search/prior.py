@@ -1,8 +1,9 @@
 """The plans of a race: a few that do well on most tasks by their place in the encoder alone.
 
-No layer score that we know ranks plans as their tuning does, so a race does not follow scores; it tries the middle
-layers, the upper half, the same with a third and with half of the layers dropped, and heads alone. Limits may exclude
-some of these; the nearest plans that they allow stand in.
+No layer score that we know ranks plans as their tuning does, so a race does not follow scores; it tries the two middle
+layers, the upper half, the upper half of what is left when a third of the layers is dropped, and heads alone. A search
+for a small or fast model also drops half of the layers. Limits may exclude some of these; the nearest plans that they
+allow stand in.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ _HEADS = 4  # alone, on the upper half of the layers
 _LEAST = 3  # plans that tune layers
 
 
-def usual_plans(depth: int) -> list[Plan]:
+def usual_plans(depth: int, *, goal: Goal = "cheapest") -> list[Plan]:
     """Return the plans that do well on most tasks, for an encoder of this depth."""
     centre = depth // 2 + 1
     plans = [Plan.span(max(1, centre - 1), min(centre, depth), depth), Plan.span(centre, depth, depth)]
-    for dropped in (depth // 3, depth // 2):
+    for dropped in [depth // 3, *([depth // 2] if goal in ("smallest", "fastest") else [])]:
         head = depth - dropped
         plans.append(Plan.span(head - (head + 1) // 2 + 1, head, head))
     return plans
@@ -39,7 +40,7 @@ def promising(proposals: Sequence[Proposal], depth: int, goal: Goal) -> list[Pro
         return early
     tuned = [proposal for proposal in early if proposal.plan.layers]
     heads = [proposal for proposal in early if not proposal.plan.layers]
-    wanted = usual_plans(depth)
+    wanted = usual_plans(depth, goal=goal)
     chosen = [min(tuned, key=lambda proposal: _distance(proposal.plan, plan)) for plan in wanted if tuned]
     nearest = sorted(tuned, key=lambda proposal: min(_distance(proposal.plan, plan) for plan in wanted))
     identities = {str(proposal.plan.identity()) for proposal in [*chosen, *nearest[:_LEAST], *_spread(heads, depth)]}

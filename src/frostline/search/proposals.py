@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from frostline.costs.cost import Costs
@@ -41,17 +41,23 @@ def baseline_names() -> list[str]:
 
 
 def propose(
-    scores: LayerScores, costs: Costs, *, allow_frostline_only: bool = False, seed: int = 0
+    scores: LayerScores,
+    costs: Costs,
+    *,
+    follow: Collection[str] | None = None,
+    allow_frostline_only: bool = False,
+    seed: int = 0,
 ) -> tuple[list[Proposal], list[str]]:
     """Return plans for a race with their costs, cheapest first, and notes on the plans that were left out.
 
     Args:
         scores: measured layer scores: those that strategies need, and the linear probe's.
         costs: costs of plans on this encoder and task.
+        follow: layer scores that strategies may follow; None for all.
         allow_frostline_only: whether to include plans whose models transformers cannot load.
         seed: seed of strategies that draw at random.
     """
-    candidates, notes = _by_strategy(scores, seed)
+    candidates, notes = _by_strategy(scores, follow, seed)
     candidates += [*_by_method(scores.depth), *_heads(scores.depth)]
     same_plan = list(group_by(candidates, lambda candidate: str(candidate.plan.identity())).values())
     # Before their costs are counted, which takes a second each.
@@ -70,7 +76,9 @@ def propose(
     return sorted(made, key=lambda proposal: (proposal.cost.price, proposal.cost.trainable)), notes
 
 
-def _by_strategy(scores: LayerScores, seed: int) -> tuple[list[_Candidate], list[str]]:
+def _by_strategy(
+    scores: LayerScores, follow: Collection[str] | None, seed: int
+) -> tuple[list[_Candidate], list[str]]:
     """Return the plans of strategies, and a note on each strategy whose layer score was not measured."""
     candidates, notes = [], []
     for name, strategy in STRATEGIES.items():
@@ -78,6 +86,8 @@ def _by_strategy(scores: LayerScores, seed: int) -> tuple[list[_Candidate], list
             fallback = strategy.fallback
             if fallback and fallback in scores.scores and strategy.scores(options)[0] not in scores.scores:
                 options = {**options, "score": fallback}
+            if follow is not None and not set(strategy.scores(options)) <= set(follow):
+                continue
             if missing := [score for score in strategy.scores(options) if score not in scores.scores]:
                 notes.append(f"{name} proposes no plan: {' and '.join(missing)} cannot be measured on this task")
                 continue

@@ -2,7 +2,7 @@
 
 Every plan trains on the averaged schedule, on which a longer trial continues a shorter one. In each round all plans
 have the same compute, so that cheap ones take more steps. After the first, the best plan also tries other learning
-rates; in each that follows, the plans that can still win train twice as long, until they have converged. Full
+rates; in each that follows, the two best plans that can still win train twice as long, until they have converged. Full
 fine-tuning, the most expensive plan, has a race of its own at the end, as a proof.
 """
 
@@ -26,7 +26,6 @@ from frostline.stats.intervals import compare
 from frostline.tasks.metrics import METRICS
 
 FINALISTS = 2
-_IN_SECOND_ROUND = 3
 OTHER_RATES = (0.5, 2.0)  # factors of a plan's usual learning rate
 _WORTH = 0.5  # points of the metric that twice as many steps have to bring
 _WORTH_OF_UNITS = 0.01  # the same for a metric in its own units, as a share of its value
@@ -66,17 +65,15 @@ def race(
         yield rounds.so_far(best_heads)
     entries = rounds.try_all(tuned, first)
     entries = [*rounds.with_other_rates(entries[:1]), *entries[1:]]
-    most = _IN_SECOND_ROUND
     for steps in longer:
         yield rounds.so_far([*entries, *best_heads])
         rounds.close([*entries, *best_heads])
-        best_heads, entries = rounds.still_winning(best_heads, 1), rounds.still_winning(entries, most)
+        best_heads, entries = rounds.still_winning(best_heads, 1), rounds.still_winning(entries, FINALISTS)
         before = [entry.spec.id for entry in (*entries, *best_heads)]
         entries, best_heads = rounds.train_on(entries, steps), rounds.train_on(best_heads, steps)
         if {entry.spec.id for entry in (*entries, *best_heads)} <= set(before):
             del rounds.done[-1:]  # all have converged, or there is no time left
             break
-        most = FINALISTS
     last = [*rounds.still_winning(entries, FINALISTS), *rounds.still_winning(best_heads, 1)]
     if len(last) < len(entries) + len(best_heads):
         rounds.close([*entries, *best_heads])
