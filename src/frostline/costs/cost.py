@@ -11,6 +11,7 @@ import numpy as np
 
 from frostline.costs.flops import Counter, Shape, Work, shape_of, weightless_encoder
 from frostline.costs.workload import Workload
+from frostline.encoders.average_head import AverageHead
 from frostline.encoders.tokens import TOKENS_PER_BATCH
 from frostline.kernels.batch_layout import Ints
 from frostline.plans.methods import METHODS
@@ -51,6 +52,8 @@ class Costs:
         self.epoch, self.largest = self._epoch()
         self.counter = Counter(self.encoder, outputs=load.outputs, kind=load.kind, head=recipe.head)
         self._whole_inference = self._inference(Plan(layers=(), head=self.encoder.depth))
+        # Of the layer that averages tokens, which the saved model has in addition.
+        self._added_inference = self._whole_inference / self.encoder.depth if recipe.head == "average" else 0.0
 
     def at(self, speed: Speed) -> Costs:
         """Return the same costs with estimates in seconds for a machine of this speed."""
@@ -74,7 +77,7 @@ class Costs:
         cost = Cost(
             total=total,
             trainable=trainable,
-            stored=self._stored(plan, total) if stock else trainable,
+            stored=self._stored(plan, total) + self._added_parameters(tunable) if stock else trainable,
             stock=stock,
             layers=plan.head,
             forward_per_token=work.forward.of(self.epoch) / tokens,
@@ -86,7 +89,7 @@ class Costs:
             epochs=epochs or self.recipe.passes(round(self.epoch.batches)),
             cache=self._cache(tunable),
             memory=self._memory(tunable, trainable, total, work),
-            latency=self._inference(plan) / self._whole_inference,
+            latency=(self._inference(plan) + self._added_inference) / self._whole_inference,
         )
         if self.speed is None:
             return cost
@@ -98,6 +101,12 @@ class Costs:
         if METHODS[plan.method].fold is None:
             return total
         return count_kept(self._tunable(replace(plan, method="full", options={})))
+
+    def _added_parameters(self, tunable: Tunable) -> int:
+        """Return the parameters of the layer that averages tokens, which the saved model has in addition."""
+        if not isinstance(tunable.head, AverageHead):
+            return 0
+        return sum(value.numel() for value in tunable.layer(tunable.plan.head).parameters())
 
     def frozen_at(self, plans: Iterable[Plan]) -> list[StatesAt]:
         """Return the states that these plans start from, each once."""

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from frostline.encoders.average_head import AverageHead, averaging_layer
 from frostline.encoders.families._family import Config, Model
 from frostline.encoders.heads import FamilyHead
 from frostline.encoders.loading import quiet_transformers
@@ -122,7 +123,8 @@ def stock_model(tunable: Tunable, label_names: tuple[str, ...] = ()) -> Model:
     )
     with torch.device("meta"):
         stock = auto.from_config(config)
-    weights = {f"{stock.base_model_prefix}.{name}": value for name, value in tunable.model.state_dict().items()}
+    own = {**tunable.model.state_dict(), **_added_layer(tunable)}
+    weights = {f"{stock.base_model_prefix}.{name}": value for name, value in own.items()}
     weights |= tunable.head.stock.state_dict()
     names = stock.state_dict().keys()
     # The base model's own pooler is not used where the stock class has none.
@@ -131,10 +133,21 @@ def stock_model(tunable: Tunable, label_names: tuple[str, ...] = ()) -> Model:
     return stock.eval()
 
 
+def _added_layer(tunable: Tunable) -> dict[str, Tensor]:
+    """Return the weights, by their names in the base model, of the layer that averages tokens for the head."""
+    if not isinstance(tunable.head, AverageHead):
+        return {}
+    family, last = tunable.encoder.family, tunable.layer(tunable.plan.head)
+    name = f"{family.layers_path}.{tunable.plan.head}"
+    return {f"{name}.{key}": value for key, value in averaging_layer(family, last).state_dict().items()}
+
+
 def _config(tunable: Tunable, label_names: tuple[str, ...]) -> Config:
     """Return the configuration of the cut encoder, with the labels of the head."""
     kind, old = tunable.head.kind, tunable.encoder.config
     config = type(old).from_dict(old.to_dict())
+    if isinstance(tunable.head, AverageHead):
+        config.num_hidden_layers += 1
     if kind == "regression":
         config.num_labels = 1
     else:

@@ -34,10 +34,8 @@ def write_card(tuned: Tuned, *, is_stock: bool) -> str:
         ("encoder", f"{tuned.base.name} ({tuned.base.revision})"),
         ("data", f"{tuned.task.name} (SHA-256 {tuned.task.fingerprint})"),
         ("labels", ", ".join(tuned.task.label_names)),
-        (
-            "learning rate, epochs, batch",
-            f"{tuned.recipe.learning_rate:g}, {tuned.recipe.epochs}, {tuned.recipe.batch}",
-        ),
+        ("head", "reads the mean of all tokens, which one added layer computes" if averages(tuned) else ""),
+        ("training", tuned.recipe.in_words()),
         ("seed", str(tuned.recipe.seed)),
         ("command", f"`{shlex.join(command)}`" if command else "from Python"),
     ]
@@ -67,6 +65,11 @@ def write_card(tuned: Tuned, *, is_stock: bool) -> str:
             "",
         ]
     )
+
+
+def averages(tuned: Tuned) -> bool:
+    """Whether the head reads the mean of all tokens, through a layer that the encoder did not have."""
+    return tuned.recipe.head == "average"
 
 
 def how_to_load(tuned: Tuned, folder: Path, *, is_stock: bool) -> str:

@@ -23,7 +23,7 @@ class Recipe(Record):
         accumulate: gradient accumulation steps.
         schedule: learning rate after warm-up: linear decay to 0; constant; or 'averaged': constant, and the model is
             the average of the weights over the steps, recent ones with more weight, so that training can stop or
-            continue at any step.
+            continue at any step; or 'solved' for a head alone, whose last layer is fitted to the optimum at once.
         warmup: share of the steps over which the learning rate rises from 0; the averaged schedule has a fixed number.
         weight_decay: weight decay of AdamW, on everything but norms and biases.
         clip: gradient clipping norm; 0 disables clipping.
@@ -31,7 +31,8 @@ class Recipe(Record):
         frozen_dropout: whether frozen layers above the lowest tuned one keep their dropout.
         lower_dropout: whether frozen layers below the lowest tuned one, and frozen embeddings, have dropout in training
             too; their output is then computed at every step instead of once.
-        head: the family's own head, or a mean-pooled linear one.
+        head: the family's own head; a mean-pooled linear one; or 'average', the family's own on the mean of all tokens,
+            for which the saved model has one more layer.
         max_length: number of tokens to which texts are truncated; None for the encoder's limit, at most 512.
         select: the epoch to keep: the best on validation, or the last.
         patience: number of evaluations without improvement before stopping; None to never stop early.
@@ -58,14 +59,14 @@ class Recipe(Record):
     steps: int | None = None
     batch: int = 32
     accumulate: int = 1
-    schedule: Literal["linear", "constant", "averaged"] = "linear"
+    schedule: Literal["linear", "constant", "averaged", "solved"] = "linear"
     warmup: Number = 0.06
     weight_decay: Number = 0.0
     clip: Number = 1.0
     dropout: Number | None = None
     frozen_dropout: bool = True
     lower_dropout: bool = False
-    head: Literal["family", "mean"] = "family"
+    head: Literal["family", "mean", "average"] = "family"
     max_length: int | None = None
     select: Literal["best", "last"] = "best"
     patience: int | None = None
@@ -101,6 +102,16 @@ class Recipe(Record):
                 raise OptionError(
                     f"recipe {name.replace('_', ' ')} {getattr(self, name)!r}: must be one of {', '.join(choices)}"
                 )
+
+    def in_words(self) -> str:
+        """Return how long and how fast training was, in a few words."""
+        if self.schedule == "solved":
+            return "the head's last layer was fitted to its optimum"
+        length = f"{self.epochs} epochs" if self.steps is None else f"{self.steps:,} steps"
+        rate = (
+            "the plan's usual learning rate" if self.learning_rate is None else f"learning rate {self.learning_rate:g}"
+        )
+        return f"{rate}, {length}, batch {self.batch}"
 
     @property
     def can_go_on(self) -> bool:
@@ -145,8 +156,8 @@ _MAY_BE_NONE = {
 
 
 _CHOICES = {
-    "schedule": ("linear", "constant", "averaged"),
-    "head": ("family", "mean"),
+    "schedule": ("linear", "constant", "averaged", "solved"),
+    "head": ("family", "mean", "average"),
     "select": ("best", "last"),
     "precision": ("float32", "bfloat16"),
     "cache_dtype": ("float16", "float32"),

@@ -128,8 +128,14 @@ def _curves(run: RunRecord, trials: Iterable[tuple[TrialSpec, TrialResult]]) -> 
     rows: list[Row] = []
     for spec, result in trials:
         if spec.id in last:
-            rows += _epochs(f"{spec.plan.name} at {spec.recipe.learning_rate:g}", result.history, metric)
+            rows += _epochs(_name(spec), result.history, metric)
     return _learning(rows, metric)
+
+
+def _name(spec: TrialSpec) -> str:
+    """Return the name of a trial's curve: its plan and learning rate."""
+    rate = spec.recipe.learning_rate
+    return spec.plan.name if rate is None else f"{spec.plan.name} at {rate:g}"
 
 
 def tuned_curves(opened: Opened) -> list[Figure]:

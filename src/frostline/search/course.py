@@ -99,7 +99,9 @@ class Course:
         if not self.inputs.refit or self.outcome is None or self.decision is None:
             return
         chosen = self.outcome.entry(self.decision.chosen)
-        recipe = replace(chosen.spec.recipe, rows="all", steps=chosen.best_step)
+        recipe = replace(chosen.spec.recipe, rows="all")
+        if recipe.steps is not None:
+            recipe = replace(recipe, steps=chosen.best_step)
         spec = replace(chosen.spec, recipe=recipe)
         self.clock.progress(Step(stage="refitting on all labelled rows"))
         model_of(self.test.context, spec)

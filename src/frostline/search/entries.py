@@ -45,7 +45,7 @@ class Entry:
             plan=self.proposal.plan,
             sources=self.proposal.sources,
             train_rows=self.rows,
-            epochs=ceil((recipe.steps or 0) * recipe.batch * recipe.accumulate / self.rows),
+            epochs=ceil((recipe.steps or 1) * recipe.batch * recipe.accumulate / self.rows),
             steps=recipe.steps,
             is_converged=self.is_converged,
             learning_rate=recipe.learning_rate or 0.0,

@@ -17,6 +17,7 @@ from frostline.records.plans import Plans
 from frostline.scoring.measurement import MeasureOptions, measure_layers, texts_to_see
 from frostline.scoring.scores import LAYER_SCORES
 from frostline.scoring.selection import DEFAULT_SCORES
+from frostline.search.head_choice import POOLINGS, SearchedHead, choose_head
 from frostline.search.limits import check_limits, within, worth_trying
 from frostline.search.proposals import PROBE, needed_scores, propose
 from frostline.states.frozen import StatesAt
@@ -61,6 +62,17 @@ class Inputs:
         needed = needed_scores(self.encoder.depth) if proposes_all else [PROBE]
         return list(dict.fromkeys([*DEFAULT_SCORES, *needed]))
 
+    @property
+    def may_average(self) -> bool:
+        """Whether the head may read the mean of all tokens, for which the saved model has one more layer."""
+        budget = self.budget
+        wants_few_layers = budget.max_layers is not None or budget.max_latency is not None
+        return self.recipe.head == "family" and not wants_few_layers and budget.goal in ("cheapest", "best")
+
+    def with_head(self, head: SearchedHead) -> Inputs:
+        """Return the inputs with this head, if plans may have it."""
+        return replace(self, recipe=replace(self.recipe, head=head)) if self.may_average else self
+
     def shared(self, progress: Progress = silent) -> SharedInputs:
         """Return the encoder and the task with the inputs that all trials share."""
         return SharedInputs.for_recipe(self.encoder, self.task, self.recipe, keep=self.cache, progress=progress)
@@ -89,9 +101,22 @@ def make_plans(inputs: Inputs, *, progress: Progress = silent) -> Plans:
     inputs = replace(inputs, every_plan=True)
     shared = inputs.shared(progress)
     costs = inputs.costs(shared)
-    scores = measure_for_plans(inputs, shared=shared, progress=progress)
+    scores = measure_for_plans(inputs, shared=shared, progress=progress).scores
     proposals, notes = plans_within(scores, costs.at(time_steps(inputs, costs, progress)), inputs)
     return Plans(encoder=scores.encoder, task=scores.task, proposals=tuple(proposals), notes=tuple(notes))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """What one pass over the training rows tells.
+
+    Args:
+        scores: the layer scores.
+        head: the head that plans should have.
+    """
+
+    scores: LayerScores
+    head: SearchedHead
 
 
 def measure_for_plans(
@@ -100,8 +125,8 @@ def measure_for_plans(
     shared: SharedInputs | None = None,
     keep: Sequence[StatesAt] = (),
     progress: Progress = silent,
-) -> LayerScores:
-    """Return the default layer scores and those that strategies need, without those that do not fit the task.
+) -> Measured:
+    """Return the head to use and the layer scores to show and to follow, without those that do not fit the task.
 
     Args:
         inputs: encoder, task and recipe.
@@ -110,11 +135,19 @@ def measure_for_plans(
         progress: progress callback.
     """
     options = _options(inputs)
-    if shared is None:
-        return measure_layers(inputs.encoder, inputs.task, options, progress=progress)
+    shared = inputs.shared(progress) if shared is None else shared
     texts, poolings = texts_to_see(inputs.task, options)
-    seen = shared.pass_over("train", keep=keep, texts=texts, poolings=poolings, memory_limit=options.memory_limit)
-    return measure_layers(inputs.encoder, inputs.task, options, seen=seen, progress=progress)
+    seen = shared.pass_over(
+        "train",
+        keep=keep,
+        texts=texts,
+        poolings=list(dict.fromkeys([*poolings, *POOLINGS])),
+        memory_limit=options.memory_limit,
+    )
+    head = choose_head(inputs.encoder, inputs.task, seen, seed=options.seed)
+    return Measured(
+        scores=measure_layers(inputs.encoder, inputs.task, options, seen=seen, progress=progress), head=head
+    )
 
 
 def _options(inputs: Inputs) -> MeasureOptions:

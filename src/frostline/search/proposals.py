@@ -76,9 +76,7 @@ def propose(
     return sorted(made, key=lambda proposal: (proposal.cost.price, proposal.cost.trainable)), notes
 
 
-def _by_strategy(
-    scores: LayerScores, follow: Collection[str] | None, seed: int
-) -> tuple[list[_Candidate], list[str]]:
+def _by_strategy(scores: LayerScores, follow: Collection[str] | None, seed: int) -> tuple[list[_Candidate], list[str]]:
     """Return the plans of strategies, and a note on each strategy whose layer score was not measured."""
     candidates, notes = [], []
     for name, strategy in STRATEGIES.items():

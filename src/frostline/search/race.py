@@ -97,6 +97,11 @@ class _Rounds:
     has_result: bool = False  # whether any trial has succeeded
 
     @property
+    def are_heads_solved(self) -> bool:
+        """Whether heads alone are fitted to the optimum instead of trained."""
+        return self.trials.shared.task.kind != "multiple choice" and self.recipe.learning_rate is None
+
+    @property
     def steps_per_epoch(self) -> int:
         """The number of steps of one pass over the training rows."""
         return ceil(self.trials.rows / (self.recipe.batch * self.recipe.accumulate))
@@ -175,6 +180,8 @@ class _Rounds:
 
     def _spec(self, proposal: Proposal, steps: int, rate: float | None = None) -> TrialSpec:
         plan, width = proposal.plan, self.trials.shared.encoder.width
+        if self.are_heads_solved and not plan.layers:
+            return self.trials.spec(plan, replace(self.recipe, schedule="solved", steps=None, epochs=1))
         own = steps_for(plan, steps, self.compute / max(1.0, proposal.cost.epoch_flops))
         recipe = replace(
             self.recipe,
@@ -206,8 +213,8 @@ class _Rounds:
             self._show(self._entries(planned, results), len(planned))
         for spec, proposal in planned:
             if spec.id in results and results[spec.id].status == "failed":
-                reason = results[spec.id].reason
-                self.failed.append(f"{proposal.plan.name} at {spec.recipe.learning_rate:g}: {reason}")
+                rate = "" if spec.recipe.learning_rate is None else f" at {spec.recipe.learning_rate:g}"
+                self.failed.append(f"{proposal.plan.name}{rate}: {results[spec.id].reason}")
         return self._entries(planned, results)
 
     def _entries(
@@ -230,9 +237,8 @@ class _Rounds:
             value=metric.signed(value),
             loss=min(float(step["validation_loss"]) for step in result.history),
             seconds=sum(result.seconds.values()) + self.seconds.get(str(proposal.plan.identity()), 0.0),
-            is_converged=is_converged(
-                result.history, metric.name, gain=round(metric.signed(1)), worth=worth, least=LEAST_STEPS
-            ),
+            is_converged=spec.recipe.schedule == "solved"
+            or is_converged(result.history, metric.name, gain=round(metric.signed(1)), worth=worth, least=LEAST_STEPS),
             rows=self.trials.rows,
         )
 

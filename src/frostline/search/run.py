@@ -10,7 +10,7 @@ import contextlib
 import shutil
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -26,7 +26,7 @@ from frostline.records._json import Record
 from frostline.search.clock import Clock
 from frostline.search.course import Course
 from frostline.search.limits import fitting_time
-from frostline.search.planning import Inputs, measure_for_plans, plans_within, states_of_any_plan, time_steps
+from frostline.search.planning import Inputs, Measured, measure_for_plans, plans_within, states_of_any_plan, time_steps
 from frostline.search.prior import promising
 from frostline.search.run_result import Run
 from frostline.search.testing import Test
@@ -39,7 +39,7 @@ from frostline.trials.results import make_spec
 from frostline.trials.store import Store
 
 _STORE, _IDENTITY, _SCORES, _SPEED, _SPENT = "store.sqlite", "run.json", "scores.json", "speed.json", "spent.json"
-_BEFORE_RACE = "before_race.json"
+_HEAD, _BEFORE_RACE = "head.json", "before_race.json"
 _KEPT = "kept"
 _OVER = ".finished"  # the work folder of a finished run, until it is removed
 
@@ -128,10 +128,25 @@ class Search:
 
     def _search(self, shared: SharedInputs, costs: Costs) -> Run:
         clock = Clock(self.work_folder / _SPENT, self.progress)
-        keep = states_of_any_plan(costs, self.inputs.encoder.depth)
-        measure = partial(measure_for_plans, self.inputs, shared=shared, keep=keep, progress=self.progress)
-        scores = self._once(_SCORES, LayerScores, measure)
+        measured = self._measured(shared, costs)
         clock.lap("measuring")
+        inputs = self.inputs.with_head(measured.head)
+        return replace(self, inputs=inputs)._search_plans(shared, inputs.costs(shared), measured.scores, clock)
+
+    def _measured(self, shared: SharedInputs, costs: Costs) -> Measured:
+        """Return the layer scores and the head to use, which are computed now or were before an interruption."""
+        head = atomic.read_json(self.work_folder / _HEAD, default=None)
+        scores = atomic.read_json(self.work_folder / _SCORES, default=None)
+        if head is not None and scores is not None:
+            return Measured(scores=LayerScores.from_json(scores), head=head)
+        keep = states_of_any_plan(costs, self.inputs.encoder.depth)
+        measured = measure_for_plans(self.inputs, shared=shared, keep=keep, progress=self.progress)
+        atomic.write_json(self.work_folder / _HEAD, measured.head)
+        atomic.write_json(self.work_folder / _SCORES, measured.scores.to_json())
+        return measured
+
+    def _search_plans(self, shared: SharedInputs, costs: Costs, scores: LayerScores, clock: Clock) -> Run:
+        """Race plans, prove, refit, test and save."""
         costs = costs.at(self._once(_SPEED, Speed, partial(time_steps, self.inputs, costs, self.progress)))
         proposals, notes = plans_within(scores, costs, self.inputs)
         racing = promising(proposals, self.inputs.encoder.depth, self.inputs.budget.goal)

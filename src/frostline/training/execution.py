@@ -28,6 +28,7 @@ from frostline.training.loop import Trained, Weights, judge, load_weights, train
 from frostline.training.model import Tunable, check_recipe, make_tunable
 from frostline.training.result import Tuned
 from frostline.training.shared_inputs import SharedInputs
+from frostline.training.solving import solve
 from frostline.training.stock_model import check_base, why_not_stock
 
 
@@ -186,6 +187,16 @@ def _train_best(
     settings: Settings,
 ) -> tuple[Recipe, Trained]:
     """Train with each recipe from the same start; leave the weights that are best on validation in the model."""
+    if recipes[0].schedule == "solved":
+        solved = solve(
+            tunable,
+            examples["train"],
+            examples.get("validation"),
+            recipes[0],
+            metrics=task.metrics,
+            progress=settings.progress,
+        )
+        return recipes[0], solved
     start = weights_of(tunable)
     metric = METRICS[task.metrics[0]]
     tried: list[tuple[float, Recipe, Trained, Weights]] = []

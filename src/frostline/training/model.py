@@ -6,6 +6,7 @@ from typing import Literal
 
 from torch import Tensor, nn
 
+from frostline.encoders.average_head import make_average_head
 from frostline.encoders.dropout import set_dropout as set_dropout
 from frostline.encoders.encoder import Encoder, unroll
 from frostline.encoders.head_stack import HeadStack
@@ -19,7 +20,7 @@ from frostline.kernels.dropout import Noise
 from frostline.plans.methods import METHODS
 from frostline.records import Plan, Recipe
 
-HeadChoice = Literal["family", "mean"]
+HeadChoice = Literal["family", "mean", "average"]
 
 
 class Tunable(nn.Module):
@@ -137,7 +138,7 @@ def make_tunable(
         plan: layers that train, method, and layer that the head reads.
         outputs: classes, or 1 for regression and multiple choice.
         kind: kind of task.
-        head: the family's own head, or a mean-pooled linear one.
+        head: the family's own head; a mean-pooled linear one; or the family's own on the mean of all tokens.
         dropout: dropout probability; the encoder's own if not given.
         frozen_dropout: whether frozen layers above the lowest tuned one have dropout in training.
         lower_dropout: whether frozen layers below it, and frozen embeddings, have dropout in training.
@@ -159,7 +160,9 @@ def make_tunable(
 def choose_head(
     encoder: Encoder, choice: HeadChoice, *, outputs: int, kind: HeadKind, layer: int, seed: int
 ) -> FamilyHead | MeanHead:
-    """Return the family's own head for reading at a layer, or a mean-pooled linear one."""
+    """Return the family's own head for reading at a layer, or one that reads the mean of all tokens."""
+    if choice == "average":
+        return make_average_head(encoder, labels=outputs, kind=kind, seed=seed)
     if choice == "family" or getattr(encoder.config, "classifier_pooling", "cls") == "mean":
         # ModernBERT can be configured so that its own head reads the mean of all tokens.
         return make_head(encoder, labels=outputs, kind=kind, layer=layer, seed=seed)

@@ -83,7 +83,10 @@ class RecipeOptions(TrialRecipeOptions):
     learning_rate: Annotated[float | None, typer.Option(help="Peak learning rate.", show_default="by the plan")] = None
     schedule: Annotated[
         str | None,
-        typer.Option(help="Learning-rate schedule after warm-up: linear, constant or averaged.", show_default="linear"),
+        typer.Option(
+            help="Learning-rate schedule after warm-up: linear, constant or averaged; or 'solved', for a head alone.",
+            show_default="linear",
+        ),
     ] = None
     warmup: Annotated[float | None, typer.Option(help="Share of the steps used for warm-up.", show_default="0.06")] = (
         None
@@ -102,7 +105,8 @@ class RecipeOptions(TrialRecipeOptions):
     head: Annotated[
         str | None,
         typer.Option(
-            help="'family' for the architecture's own head, 'mean' for mean pooling and a linear layer.",
+            help="'family' for the architecture's own head, 'average' for the same on the mean of all tokens, 'mean' "
+            "for a linear layer on the mean.",
             show_default="family",
         ),
     ] = None

@@ -59,6 +59,7 @@ class Family:
     takes_bfloat16: bool = True  # whether the stock code runs in mixed precision
     has_multiple_choice: bool = True  # whether transformers has a ForMultipleChoice class
     has_token_types: bool = True  # whether its embeddings take token_type_ids
+    can_average: bool = True  # whether a layer with queries of zero attends to all tokens equally, and norms its output
 
     # Names in its configuration and its modules that differ between families.
     depth_keys: tuple[str, ...] = ("num_hidden_layers",)

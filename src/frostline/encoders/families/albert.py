@@ -23,6 +23,7 @@ class Albert(Family):
     name = "albert"
     title = "ALBERT"
     examples = "albert-base-v2, albert-large-v2"
+    can_average = False
     note = "layers share parameters; if they must differ, each gets its own copy, and the model has more parameters"
     colour = "#cc79a7"
     layers_path = "encoder.albert_layer_groups"

@@ -29,6 +29,7 @@ class Deberta(Family):
     name = "deberta"
     title = "DeBERTa"
     examples = "microsoft/deberta-base, microsoft/deberta-large"
+    can_average = False
     colour = "#d8c92f"
     embedding_paths: tuple[str, ...] = ("embeddings", "encoder.rel_embeddings")
     pooler_path = None

@@ -24,6 +24,7 @@ class DebertaV2(Deberta):
     name = "deberta-v2"
     title = "DeBERTa v2 and v3"
     examples = "microsoft/deberta-v3-small, microsoft/deberta-v3-base, microsoft/deberta-v2-xlarge"
+    can_average = False
     embedding_paths = ("embeddings", "encoder.rel_embeddings", "encoder.LayerNorm")
     takes_bfloat16 = True
     has_multiple_choice = True

@@ -19,6 +19,7 @@ class ModernBert(Family):
     name = "modernbert"
     title = "ModernBERT"
     examples = "answerdotai/ModernBERT-base, answerdotai/ModernBERT-large"
+    can_average = False
     note = "a head below the last layer reads through the final norm"
     colour = "#5b4a9e"
     layers_path = "layers"

@@ -21,6 +21,7 @@ class MpNet(Family):
     name = "mpnet"
     title = "MPNet"
     examples = "microsoft/mpnet-base, all-mpnet-base-v2"
+    can_average = False
     colour = "#e69f00"
     embedding_paths = ("embeddings", "encoder.relative_attention_bias")
     projections = {
