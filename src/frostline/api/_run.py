@@ -21,6 +21,7 @@ from frostline.report.pages import write_report
 from frostline.search.planning import Inputs
 from frostline.search.run import Search, check_task
 from frostline.search.run_result import Run
+from frostline.search.validation import with_more_validation
 from frostline.tasks import Task
 from frostline.training.execution import use_threads
 from frostline.trials.make_executor import make_executor, source_of
@@ -70,6 +71,7 @@ def run(
     check_folder(folder, overwrite=overwrite)
     task = to_task_or_sample(task, seed=recipe.seed)
     check_task(task)
+    task = with_more_validation(task, seed=recipe.seed) if refit else task
     loaded = to_encoder(encoder, device=compute.device)
     with use_threads(recipe.threads):
         inputs = Inputs(

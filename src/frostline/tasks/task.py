@@ -67,6 +67,14 @@ class Split:
             rows=tuple([self.rows[i] for i in picked]),
         )
 
+    def followed_by(self, others: Split) -> Split:
+        """Return these rows and then others of the same task."""
+        columns: dict[str, Any] = {
+            name: None if (own := getattr(self, name)) is None else (*own, *getattr(others, name))
+            for name in self.__dataclass_fields__
+        }
+        return Split(**columns)
+
     def as_rows(self) -> Split:
         """Return every (question, choice) as a row labelled 1 (right) or 0 (wrong); other splits are unchanged."""
         if self.choices is None:
