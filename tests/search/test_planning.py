@@ -25,10 +25,10 @@ def inputs(tmp_path, monkeypatch):
 
 
 def test_shared_inputs_do_not_change_the_scores(inputs):
-    expected = measure_for_plans(inputs)
+    expected = measure_for_plans(inputs).scores
     shared = inputs.shared()
     keep = states_of_any_plan(inputs.costs(shared), DEPTH)
-    found = measure_for_plans(inputs, shared=shared, keep=keep)
+    found = measure_for_plans(inputs, shared=shared, keep=keep).scores
     assert found.scores.keys() == expected.scores.keys()
     for name, score in expected.scores.items():
         assert (found[name].values, found[name].low) == (score.values, score.low)

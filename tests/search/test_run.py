@@ -17,6 +17,7 @@ from frostline.records import LayerScores, Plan, Recipe
 from frostline.records.budget import Budget
 from frostline.search import course, planning
 from frostline.search import run as running
+from frostline.search.validation import with_more_validation
 from frostline.stats.intervals import compare
 from frostline.tasks import load_task
 from frostline.trials import run_trial as trials
@@ -111,7 +112,7 @@ def test_the_store_holds_every_trial_of_the_race(finished):
     assert {str(spec.plan) for spec, _ in recorded.values()} == {str(Plan.from_json(line["plan"])) for line in shown}
     for line in shown:
         spec, result = recorded[line["trial"]]
-        assert (line["steps"], line["learning_rate"]) == (spec.recipe.steps, spec.recipe.learning_rate)
+        assert (line["steps"], line["learning_rate"]) == (spec.recipe.steps, spec.recipe.learning_rate or 0.0)
         assert line["validation"] == result.metrics["validation"]
 
 
@@ -133,7 +134,8 @@ def test_the_run_says_what_the_model_of_the_chosen_plan_says_when_it_is_tuned_al
     alone = frostline.tune(encoder, rows, plan=found.tuned.plan, recipe=found.tuned.recipe)
     assert alone.outputs["test"].equal(found.tuned.outputs["test"])
     assert alone.metrics == found.tuned.metrics
-    before = frostline.tune(encoder, rows, plan=found.tuned.plan, recipe=found.chosen.spec.recipe)
+    divided = with_more_validation(load_task(rows))
+    before = frostline.tune(encoder, divided, plan=found.tuned.plan, recipe=found.chosen.spec.recipe)
     assert before.metrics["validation"] == found.chosen.result.metrics["validation"]
     assert before.metrics["test"] == found.tests[1].metrics
 

@@ -17,6 +17,7 @@ from frostline.prediction.export import save
 from frostline.progress import Progress, silent
 from frostline.records import LayerScores, Plan, Recipe
 from frostline.scoring.measurement import MeasureOptions, measure_layers
+from frostline.search.validation import with_more_validation
 from frostline.tasks import Task
 from frostline.training.execution import Settings, execute, use_threads
 from frostline.training.result import Tuned
@@ -68,6 +69,8 @@ def tune(
     check_arguments(plan=plan, method=method, recipe=fields, output=folder, overwrite=overwrite, resume=resume)
     measured, seed = to_scores(scores), fields.get("seed", 0)
     task, encoder = to_task_or_sample(task, seed=seed), to_encoder(encoder)
+    if fields.get("rows") == "all":  # divided as in a run, so that its recipe gives its model
+        task = with_more_validation(task, seed=seed)
     settings = Settings(
         folder=folder,
         checkpoints=folder and folder / output_folder.CHECKPOINTS,
