@@ -125,14 +125,14 @@ def usual(spec):
     return round(spec.recipe.learning_rate / learning_rate_for(spec.plan, WIDTH), 3)
 
 
-def test_the_first_model_is_a_head_and_each_state_has_all_rounds_so_far():
-    script = Scripted(by_layer)
+def test_the_first_model_is_the_best_head_and_each_state_has_all_rounds_so_far():
+    script = Scripted(by_layer, loss=lambda spec, step: 0.1 if spec.plan.head == 12 else 0.2)
     states = raced(script, [*SINGLES, *HEADS])
-    assert all(not plan.layers for plan in plans_of(states[0].final))
-    assert {plan.head for plan in plans_of(states[0].final)} == {6, 12}
-    assert [len(state.rounds) for state in states] == [1, 1, 2, 3, 3]
+    assert plans_of(states[0].final) == [HEADS[1].plan]
+    assert {plan.head for plan in plans_of(states[0].rounds[0])} == {6, 12}
+    assert [len(state.rounds) for state in states] == [2, 2, 3, 4, 4]
     assert plans_of(states[1].final)[:5] == plans_of(SINGLES_AS_ENTRIES)
-    assert states[-1].rounds[:2] == states[3].rounds[:2]
+    assert states[-1].rounds[:3] == states[3].rounds[:3]
 
 
 SINGLES_AS_ENTRIES = [SimpleNamespace(proposal=one) for one in SINGLES]

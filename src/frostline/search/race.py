@@ -24,6 +24,7 @@ from frostline.search.tables import race_table
 from frostline.search.trials import Trials
 from frostline.stats.intervals import compare
 from frostline.tasks.metrics import METRICS
+from frostline.training.solving import LEFT_OUT
 
 FINALISTS = 2
 OTHER_RATES = (0.5, 2.0)  # factors of a plan's usual learning rate
@@ -60,7 +61,7 @@ def race(
     heads = [proposal for proposal in runners if not proposal.plan.layers]
     tuned = [proposal for proposal in runners if proposal.plan.layers]
     rounds.set_compute(tuned)
-    best_heads = rounds.try_all(heads, first)
+    best_heads = rounds.best_head(rounds.try_all(heads, first))
     if best_heads and tuned:
         yield rounds.so_far(best_heads)
     entries = rounds.try_all(tuned, first)
@@ -68,13 +69,13 @@ def race(
     for steps in longer:
         yield rounds.so_far([*entries, *best_heads])
         rounds.close([*entries, *best_heads])
-        best_heads, entries = rounds.still_winning(best_heads, 1), rounds.still_winning(entries, FINALISTS)
+        entries = rounds.still_winning(entries, FINALISTS)
         before = [entry.spec.id for entry in (*entries, *best_heads)]
         entries, best_heads = rounds.train_on(entries, steps), rounds.train_on(best_heads, steps)
         if {entry.spec.id for entry in (*entries, *best_heads)} <= set(before):
             del rounds.done[-1:]  # all have converged, or there is no time left
             break
-    last = [*rounds.still_winning(entries, FINALISTS), *rounds.still_winning(best_heads, 1)]
+    last = [*rounds.still_winning(entries, FINALISTS), *best_heads]
     if len(last) < len(entries) + len(best_heads):
         rounds.close([*entries, *best_heads])
     yield rounds.so_far(last)
@@ -149,6 +150,15 @@ class _Rounds:
             self.trials.forget(each.spec for each in rest)
             best.append(replace(chosen, seconds=chosen.seconds + self.seconds[entry.identity]))
         return best
+
+    def best_head(self, entries: Sequence[Entry]) -> list[Entry]:
+        """Return the head alone with the lowest loss, of solved ones on all training rows by cross-validation."""
+        if not entries:
+            return []
+        best = min(entries, key=lambda entry: float(entry.result.history[-1].get(LEFT_OUT, entry.loss)))
+        self.close(entries)
+        self.trials.forget(entry.spec for entry in entries if entry is not best)
+        return [best]
 
     def still_winning(self, entries: Sequence[Entry], most: int) -> list[Entry]:
         """Return the plans that are not shown to be worse than the best of them, the best first, and no more than this.

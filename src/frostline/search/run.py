@@ -27,7 +27,7 @@ from frostline.search.clock import Clock
 from frostline.search.course import Course
 from frostline.search.limits import fitting_time
 from frostline.search.planning import Inputs, Measured, measure_for_plans, plans_within, states_of_any_plan, time_steps
-from frostline.search.prior import promising
+from frostline.search.prior import FEW_ROWS, heads_for_few_rows, promising
 from frostline.search.run_result import Run
 from frostline.search.testing import Test
 from frostline.search.trials import Trials
@@ -147,10 +147,13 @@ class Search:
 
     def _search_plans(self, shared: SharedInputs, costs: Costs, scores: LayerScores, clock: Clock) -> Run:
         """Race plans, prove, refit, test and save."""
-        costs = costs.at(self._once(_SPEED, Speed, partial(time_steps, self.inputs, costs, self.progress)))
+        if self.inputs.budget.minutes is not None:
+            costs = costs.at(self._once(_SPEED, Speed, partial(time_steps, self.inputs, costs, self.progress)))
         proposals, notes = plans_within(scores, costs, self.inputs)
         racing = promising(proposals, self.inputs.encoder.depth, self.inputs.budget.goal)
         proof = [proposal for proposal in proposals if proposal.joins_late] if self.inputs.proof or not racing else []
+        if only := heads_for_few_rows(racing, self.inputs.task, self.inputs.budget.goal):
+            racing, proof, notes = only, [], [*notes, FEW_ROWS]
         clock.lap("planning")
         shared.freeze(costs.frozen_at(proposal.plan for proposal in [*racing, *proof]), ["train", "validation"])
         clock.lap("frozen states")

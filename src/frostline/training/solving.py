@@ -24,6 +24,7 @@ from frostline.training.loop import Trained, judge, loss_of
 from frostline.training.model import Tunable
 
 PENALTIES = (1.0, 10.0, 100.0, 1000.0)  # on the squared weights, for standardised features
+LEFT_OUT = "left_out_loss"  # name in the record: the mean loss on training rows that a fold left out
 _FOLDS = 3
 _NEVER = -30.0  # the logit of a class that no row has
 
@@ -53,7 +54,7 @@ def solve(
     progress(Step(stage="training", detail="solving the head", done=0, total=1))
     started = time.perf_counter()
     features = features_of(tunable, rows)
-    penalty = best_penalty(features, rows.labels, tunable, seed=recipe.seed)
+    penalty, left_out = best_penalty(features, rows.labels, tunable, seed=recipe.seed)
     last = last_linear(tunable)
     report = _fill(tunable, last, *_solved(features, rows.labels, last.out_features, kind, penalty))
     outputs = None if validation is None else validation.outputs(tunable)
@@ -63,6 +64,7 @@ def solve(
         "loss": _loss(features, rows.labels, last, kind),
         "learning_rate": 0.0,
         "penalty": penalty,
+        LEFT_OUT: left_out,
     }
     if validation is not None and outputs is not None:
         values = judge(outputs, validation.labels, metrics, kind)
@@ -96,13 +98,13 @@ def _without(module: nn.Module, part: nn.Module) -> Iterator[None]:
         setattr(module.get_submodule(parent), name, part)
 
 
-def best_penalty(features: Tensor, labels: Tensor, tunable: Tunable, *, seed: int) -> float:
-    """Return the penalty with the lowest loss on rows that were left out, each row once."""
+def best_penalty(features: Tensor, labels: Tensor, tunable: Tunable, *, seed: int) -> tuple[float, float]:
+    """Return the penalty with the lowest mean loss on rows that were left out, each row once, and that loss."""
     kind, outputs = tunable.head.kind, last_linear(tunable).out_features
     order = np.random.default_rng(seed).permutation(len(features))
     folds = [torch.as_tensor(fold) for fold in np.array_split(order, _FOLDS)]
     if min(map(len, folds)) == 0:
-        return PENALTIES[-1]
+        return PENALTIES[-1], 0.0
     losses = []
     for penalty in PENALTIES:
         total = 0.0
@@ -111,8 +113,8 @@ def best_penalty(features: Tensor, labels: Tensor, tunable: Tunable, *, seed: in
             weights, bias = _solved(features[rest], labels[rest], outputs, kind, penalty)
             guesses = torch.nn.functional.linear(features[fold].double(), weights, bias)
             total += len(fold) * loss_of(guesses, labels[fold], kind).item()
-        losses.append(total)
-    return PENALTIES[int(np.argmin(losses))]
+        losses.append(total / len(features))
+    return PENALTIES[int(np.argmin(losses))], min(losses)
 
 
 def _solved(features: Tensor, labels: Tensor, outputs: int, kind: str, penalty: float) -> tuple[Tensor, Tensor]:
