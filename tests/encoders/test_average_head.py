@@ -317,8 +317,6 @@ def test_as_many_parameters_are_stored_as_the_exported_model_has(name):
         assert cost.stored == exported_size(name, plan), plan.name
 
 
-# Known: the added layer is counted with the low-rank matrices of the layer that it resembles.
-@pytest.mark.xfail(strict=True, reason="Costs._added_parameters counts what a method adds to the layer at the head")
 def test_what_a_method_folds_away_is_not_stored_with_the_added_layer():
     plan = Plan(layers=(1, 2), head=2, method="lora")
     assert costs("bert", "average").of(plan).stored == exported_size("bert", plan)

@@ -90,11 +90,12 @@ def test_one_layer_of_the_upper_half_is_enough(told_by, head, layer):
 
 def test_layers_of_the_lower_half_do_not_count():
     labels = classes()
-    upper = seen_texts(labels, told_by="first", layers=[DEPTH])
-    states = {name: value.clone() for name, value in upper.states.items()}
-    # At the lowest layers the mean says even more, and beyond doubt.
-    states["mean"][: DEPTH // 2, :, 0] = 100.0 * torch.as_tensor(labels)
-    seen = SeenTexts(tokens=upper.tokens, states=states, texts=upper.texts)
+    sign = torch.as_tensor(2.0 * labels - 1.0)[:, None]
+    chance = seen_texts(labels, told_by="first", layers=())
+    states = {name: value.clone() for name, value in chance.states.items()}
+    states["mean"][: DEPTH // 2] += 10.0 * sign  # beyond doubt
+    states["first"][DEPTH:] += 0.3 * sign  # better than chance
+    seen = SeenTexts(tokens=chance.tokens, states=states, texts=chance.texts)
     assert choose_head(tiny_encoder("bert"), task_with(labels), seen) == "family"
 
 
@@ -115,8 +116,6 @@ def test_the_mean_is_read_where_both_tell_the_same():
     assert choose_head(tiny_encoder("bert"), task_with(labels), seen) == "average"
 
 
-# Known: rows are in the order of the file, of which only the first are used.
-@pytest.mark.xfail(strict=True, reason="choose_head takes the first rows, which are of one class in a sorted file")
 def test_a_file_that_is_sorted_by_class_is_judged_on_all_classes(monkeypatch):
     monkeypatch.setattr(head_choice, "_MOST_ROWS", ROWS)
     labels = np.sort(classes(rows=4 * ROWS))

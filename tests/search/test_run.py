@@ -112,7 +112,10 @@ def test_the_store_holds_every_trial_of_the_race(finished):
     assert {str(spec.plan) for spec, _ in recorded.values()} == {str(Plan.from_json(line["plan"])) for line in shown}
     for line in shown:
         spec, result = recorded[line["trial"]]
-        assert (line["steps"], line["learning_rate"]) == (spec.recipe.steps, spec.recipe.learning_rate or 0.0)
+        assert (line["steps"], line["learning_rate"]) == (
+            spec.recipe.steps,
+            0.0 if spec.recipe.schedule == "solved" else spec.recipe.learning_rate,
+        )
         assert line["validation"] == result.metrics["validation"]
 
 

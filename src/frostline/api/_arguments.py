@@ -16,7 +16,7 @@ from frostline.tasks import Task, load_task
 from frostline.tasks.splits import sample
 
 DEMO_TASK = "movies"
-_DEMO_ROWS = {"train": 2000, "validation": 1000, "test": 2000}
+_DEMO_ROWS = {"train": 2000, "validation": 500, "test": 2000}
 
 
 def to_encoder(given: Encoder | str | Path | None, *, device: str = "cpu") -> Encoder:

@@ -106,7 +106,8 @@ class Costs:
         """Return the parameters of the layer that averages tokens, which the saved model has in addition."""
         if not isinstance(tunable.head, AverageHead):
             return 0
-        return sum(value.numel() for value in tunable.layer(tunable.plan.head).parameters())
+        layer = self.encoder.family.layers(self.encoder.model)[tunable.plan.head - 1]
+        return sum(value.numel() for value in layer.parameters())
 
     def frozen_at(self, plans: Iterable[Plan]) -> list[StatesAt]:
         """Return the states that these plans start from, each once."""

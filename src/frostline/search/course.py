@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from frostline.errors import OptionError
+from frostline.plans.lengths import LEAST_STEPS
 from frostline.progress import Step, logger
 from frostline.records import LayerScores, Proposal, TrialSpec
 from frostline.records.run import Decision, Judged, RunRecord
@@ -56,7 +57,7 @@ class Course:
 
     def race(self, proposals: Sequence[Proposal], deadline: float | None) -> None:
         """Race plans, and save every model that is the best so far."""
-        self._run(proposals, deadline, "race")
+        self._run(proposals, deadline, "race", most_steps=most_steps(self.inputs.recipe, self.trials.rows))
         if self.outcome is None or not self.outcome.rounds:
             failed = () if self.outcome is None else self.outcome.failed
             raise OptionError(f"every trial failed: {'; '.join(failed[:3])}; try a lower `learning_rate`")
@@ -66,16 +67,24 @@ class Course:
         """Race full fine-tuning and others that join late; the choice changes if one is shown to be better."""
         if proposals and (deadline is None or self.clock.is_before(deadline)):
             logger.info("proof: full fine-tuning, to compare the choice with; Ctrl-C keeps the choice")
-            self._run(proposals, deadline, "proof")
+            self._run(proposals, deadline, "proof", most_steps=self._steps_of_proof())
             self.clock.lap("proof")
 
-    def _run(self, proposals: Sequence[Proposal], deadline: float | None, part: Part) -> None:
+    def _steps_of_proof(self) -> int:
+        """Return the most steps of full fine-tuning: as many as the choice has had, but enough to have converged."""
+        assert self.final is not None  # noqa: S101 (there is a choice to prove)
+        asked = most_steps(self.inputs.recipe, self.trials.rows)
+        return asked or max(LEAST_STEPS, self.final.recipe.steps or 0)
+
+    def _run(
+        self, proposals: Sequence[Proposal], deadline: float | None, part: Part, *, most_steps: int | None
+    ) -> None:
         before = self.outcome
         for outcome in race(
             self.trials,
             proposals,
             self.inputs.recipe,
-            most_steps=most_steps(self.inputs.recipe, self.trials.rows),
+            most_steps=most_steps,
             deadline=deadline,
             part=part,
             progress=self.clock.progress,

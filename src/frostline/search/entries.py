@@ -48,7 +48,7 @@ class Entry:
             epochs=ceil((recipe.steps or 1) * recipe.batch * recipe.accumulate / self.rows),
             steps=recipe.steps,
             is_converged=self.is_converged,
-            learning_rate=recipe.learning_rate or 0.0,
+            learning_rate=0.0 if recipe.schedule == "solved" else recipe.learning_rate or 0.0,
             validation=self.result.metrics["validation"],
             seconds=round(self.seconds, 3),
         )

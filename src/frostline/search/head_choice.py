@@ -37,13 +37,14 @@ def choose_head(encoder: Encoder, task: Task, seen: SeenTexts, *, seed: int = 0)
     """
     if task.kind == "multiple choice" or not can_average(encoder):
         return "family"
-    numbers = seen.texts[:_MOST_ROWS]
-    labels = torch.tensor([task.train.labels[number] for number in numbers])
+    some = np.sort(np.random.default_rng(seed).permutation(len(seen.texts))[:_MOST_ROWS])
+    labels = torch.tensor([task.train.labels[number] for number in seen.texts[some]])
     if len(labels) < 2 * _FOLDS:
         return "average"
     errors = {
         pooling: min(
-            _error(states[: len(labels)], labels, seed=seed) for states in seen.states[pooling][encoder.depth // 2 :]
+            _error(states[torch.as_tensor(some)], labels, seed=seed)
+            for states in seen.states[pooling][encoder.depth // 2 :]
         )
         for pooling in POOLINGS
     }

@@ -2,8 +2,9 @@
 
 Every plan trains on the averaged schedule, on which a longer trial continues a shorter one. In each round all plans
 have the same compute, so that cheap ones take more steps. After the first, the best plan also tries other learning
-rates; in each that follows, the two best plans that can still win train twice as long, until they have converged. Full
-fine-tuning, the most expensive plan, has a race of its own at the end, as a proof.
+rates. The two best train twice as long, and then the best alone, again and again, until it has converged: what is
+between the first two after that is less than validation rows can tell. Full fine-tuning, the most expensive plan, has a
+race of its own at the end, as a proof.
 """
 
 from __future__ import annotations
@@ -66,12 +67,14 @@ def race(
         yield rounds.so_far(best_heads)
     entries = rounds.try_all(tuned, first)
     entries = [*rounds.with_other_rates(entries[:1]), *entries[1:]]
-    for steps in longer:
+    for number, steps in enumerate(longer):
         yield rounds.so_far([*entries, *best_heads])
         rounds.close([*entries, *best_heads])
         entries = rounds.still_winning(entries, FINALISTS)
         before = [entry.spec.id for entry in (*entries, *best_heads)]
-        entries, best_heads = rounds.train_on(entries, steps), rounds.train_on(best_heads, steps)
+        racing, waiting = (entries, []) if number == 0 else (entries[:1], entries[1:])
+        entries = ranked([*rounds.train_on(racing, steps), *waiting])
+        best_heads = rounds.train_on(best_heads, steps)
         if {entry.spec.id for entry in (*entries, *best_heads)} <= set(before):
             del rounds.done[-1:]  # all have converged, or there is no time left
             break
@@ -191,7 +194,10 @@ class _Rounds:
     def _spec(self, proposal: Proposal, steps: int, rate: float | None = None) -> TrialSpec:
         plan, width = proposal.plan, self.trials.shared.encoder.width
         if self.are_heads_solved and not plan.layers:
-            return self.trials.spec(plan, replace(self.recipe, schedule="solved", steps=None, epochs=1))
+            rate = learning_rate_for(plan, width)  # not used, but part of every recipe
+            return self.trials.spec(
+                plan, replace(self.recipe, schedule="solved", steps=None, epochs=1, learning_rate=rate)
+            )
         own = steps_for(plan, steps, self.compute / max(1.0, proposal.cost.epoch_flops))
         recipe = replace(
             self.recipe,

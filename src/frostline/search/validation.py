@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from frostline.tasks import Task
 from frostline.tasks.raw_table import counted
-from frostline.tasks.splits import divide
+from frostline.tasks.splits import divide, strata_of
 
 SHARE = 0.3  # of the labelled rows
 MOST = 500  # rows
@@ -23,7 +23,7 @@ def with_more_validation(task: Task, *, seed: int = 0) -> Task:
     if validation is None or validation is task.test or "validation" not in task.carved:
         return task
     missing = min(MOST, round(SHARE * (len(train) + len(validation)))) - len(validation)
-    if missing <= 0:
+    if missing < len(set(strata_of(train))):  # of each class at least one row would move
         return task
     rest, more = divide(train, missing, seed=seed, purpose="search validation")
     note = (

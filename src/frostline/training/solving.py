@@ -157,4 +157,4 @@ def _fill(tunable: Tunable, last: nn.Linear, weights: Tensor, bias: Tensor) -> A
 
 def _loss(features: Tensor, labels: Tensor, last: nn.Linear, kind: str) -> float:
     with torch.no_grad():
-        return loss_of(last(features), labels, kind).item()
+        return loss_of(last(features.to(last.weight.device)).cpu(), labels, kind).item()
