@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 from html import escape
+from types import SimpleNamespace
 
 import pytest
 from tests.search.race_tools import save_shallow, write_rows
@@ -50,9 +51,9 @@ def planned(model, rows):
 def known(planned, monkeypatch):
     """Measured, timed and counted already; limits are applied anew."""
     plans, _ = planned
-    monkeypatch.setattr(
-        planning, "measure_for_plans", lambda *given, **options: plans
-    )  # of which the encoder and the task are read
+    # Of its scores, the encoder and the task are read.
+    one_pass = SimpleNamespace(scores=plans, head="family")
+    monkeypatch.setattr(planning, "measure_for_plans", lambda *given, **options: one_pass)
     monkeypatch.setattr(planning, "calibrate", lambda *given, **more: None)
     monkeypatch.setattr(planning, "propose", lambda *given, **options: (list(plans.proposals), list(plans.notes)))
     return plans

@@ -19,7 +19,7 @@ from frostline.cli import invoke
 from frostline.records import LayerScores, Plan
 from frostline.search import planning
 from frostline.search import run as running
-from frostline.search.planning import Measured
+from frostline.search.planning import OnePass
 from frostline.tasks import load_task
 
 # Two rounds of two plans: what is tested here is what is said about them.
@@ -161,7 +161,7 @@ def test_a_budget_that_no_plan_fits_is_one_line_that_says_which_would_do(
         made_up_proposal(Plan.full(2), trainable=5000, latency=1.0),
         made_up_proposal(Plan.span(2, 2, 2), trainable=1234, latency=0.5),
     ]
-    monkeypatch.setattr(running, "measure_for_plans", lambda *given, **options: Measured(scores=scores, head="family"))
+    monkeypatch.setattr(running, "measure_for_plans", lambda *given, **options: OnePass(scores=scores, head="family"))
     monkeypatch.setattr(planning, "calibrate", lambda *given, **more: SPEED)
     monkeypatch.setattr(planning, "propose", lambda *given, **options: (proposals, []))
     arguments = ["run", rows, "--model", model, "--output", str(tmp_path / "run"), "--max-trainable", "0.5k"]

@@ -51,7 +51,10 @@ def run(tmp_path_factory):
         rows = write_rows(folder / "<img src=x onerror=alert(6)>.csv", names=(HOSTILE, LONG))
         task = load_task(rows)
         hostile = tuple(f"{HOSTILE} {text}" for text in task.train.texts)
-        task = replace(task, train=replace(task.train, texts=hostile), notes=(*task.notes, HOSTILE, LONG))
+        # The label of one test row is wrong, so that there is an error to show.
+        first, *others = task.test.labels
+        test = replace(task.test, labels=(1 - first, *others))
+        task = replace(task, train=replace(task.train, texts=hostile), test=test, notes=(*task.notes, HOSTILE, LONG))
         return frostline.run(encoder, task, output=folder / "run", recipe=RECIPE)
 
 

@@ -101,11 +101,11 @@ def test_an_interrupted_run_continues_with_its_average(tmp_path, monkeypatch):
         patch.setattr(TrainingRun, "_step", stop_at_60)
         with pytest.raises(Stop):
             trained(checkpoints=kept(resume=False))
-    continued, result = trained(checkpoints=kept(resume=True))  # from step 57
+    continued, result = trained(checkpoints=kept(resume=True))  # from step 40
     alone, expected = trained()
     for name, value in weights_of(alone).items():
         assert torch.equal(value, weights_of(continued)[name]), name
-    assert [record["step"] for record in result.history] == [40, 57, 80]
+    assert [record["step"] for record in result.history] == [40, 80]
     assert [record["validation_loss"] for record in result.history] == [
         record["validation_loss"] for record in expected.history
     ]

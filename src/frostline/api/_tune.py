@@ -69,8 +69,7 @@ def tune(
     check_arguments(plan=plan, method=method, recipe=fields, output=folder, overwrite=overwrite, resume=resume)
     measured, seed = to_scores(scores), fields.get("seed", 0)
     task, encoder = to_task_or_sample(task, seed=seed), to_encoder(encoder)
-    if fields.get("rows") == "all":  # divided as in a run, so that its recipe gives its model
-        task = with_more_validation(task, seed=seed)
+    task = with_more_validation(task, seed=seed) if fields.get("rows") == "all" else task  # as a run divides it
     settings = Settings(
         folder=folder,
         checkpoints=folder and folder / output_folder.CHECKPOINTS,

@@ -107,7 +107,7 @@ def make_plans(inputs: Inputs, *, progress: Progress = silent) -> Plans:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measured:
+class OnePass:
     """What one pass over the training rows tells.
 
     Args:
@@ -125,7 +125,7 @@ def measure_for_plans(
     shared: SharedInputs | None = None,
     keep: Sequence[StatesAt] = (),
     progress: Progress = silent,
-) -> Measured:
+) -> OnePass:
     """Return the head to use and the layer scores to show and to follow, without those that do not fit the task.
 
     Args:
@@ -145,9 +145,7 @@ def measure_for_plans(
         memory_limit=options.memory_limit,
     )
     head = choose_head(inputs.encoder, inputs.task, seen, seed=options.seed)
-    return Measured(
-        scores=measure_layers(inputs.encoder, inputs.task, options, seen=seen, progress=progress), head=head
-    )
+    return OnePass(scores=measure_layers(inputs.encoder, inputs.task, options, seen=seen, progress=progress), head=head)
 
 
 def _options(inputs: Inputs) -> MeasureOptions:

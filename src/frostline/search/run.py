@@ -26,7 +26,7 @@ from frostline.records._json import Record
 from frostline.search.clock import Clock
 from frostline.search.course import Course
 from frostline.search.limits import fitting_time
-from frostline.search.planning import Inputs, Measured, measure_for_plans, plans_within, states_of_any_plan, time_steps
+from frostline.search.planning import Inputs, OnePass, measure_for_plans, plans_within, states_of_any_plan, time_steps
 from frostline.search.prior import FEW_ROWS, heads_for_few_rows, promising
 from frostline.search.run_result import Run
 from frostline.search.testing import Test
@@ -133,12 +133,12 @@ class Search:
         inputs = self.inputs.with_head(measured.head)
         return replace(self, inputs=inputs)._search_plans(shared, inputs.costs(shared), measured.scores, clock)
 
-    def _measured(self, shared: SharedInputs, costs: Costs) -> Measured:
+    def _measured(self, shared: SharedInputs, costs: Costs) -> OnePass:
         """Return the layer scores and the head to use, which are computed now or were before an interruption."""
         head = atomic.read_json(self.work_folder / _HEAD, default=None)
         scores = atomic.read_json(self.work_folder / _SCORES, default=None)
         if head is not None and scores is not None:
-            return Measured(scores=LayerScores.from_json(scores), head=head)
+            return OnePass(scores=LayerScores.from_json(scores), head=head)
         keep = states_of_any_plan(costs, self.inputs.encoder.depth)
         measured = measure_for_plans(self.inputs, shared=shared, keep=keep, progress=self.progress)
         atomic.write_json(self.work_folder / _HEAD, measured.head)
