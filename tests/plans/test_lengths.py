@@ -20,9 +20,13 @@ def test_marks_double():
     assert last_mark(159.9) == 80
 
 
-def test_rounds_double_the_steps_up_to_ten_epochs_of_many_rows_or_640_steps_of_few():
-    assert round_steps(10) == [40, 80, 160, 320, 640]
-    assert round_steps(100) == [40, 80, 160, 320, 640, 1000]
+def test_rounds_double_the_steps_up_to_five_epochs_of_many_rows_or_320_steps_of_few():
+    assert round_steps(10) == [40, 80, 160, 320]
+    assert round_steps(100) == [40, 80, 160, 320, 500]
+
+
+def test_many_classes_have_more_steps():
+    assert round_steps(10, classes=77) == [40, 80, 160, 320, 616]
 
 
 @pytest.mark.parametrize(("most", "rounds"), [(100, [40, 80, 100]), (40, [40]), (7, [7])])

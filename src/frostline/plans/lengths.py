@@ -10,8 +10,9 @@ from frostline.records import Plan
 
 FIRST_STEPS = 40
 LEAST_STEPS = 160  # before which no plan has converged
-MOST_EPOCHS = 10
-LEAST_MOST_STEPS = 640  # of the longest round, where ten epochs are fewer
+MOST_EPOCHS = 5
+LEAST_MOST_STEPS = 320  # of the longest round, where five epochs are fewer
+_STEPS_PER_CLASS = 8  # of the longest round, where classes are many
 _HEAD_ONLY = 8  # factor: a head alone learns slowly, and costs next to nothing
 _MOST_RATIO = 4.0  # factor: of plans whose steps are cheap
 
@@ -38,16 +39,18 @@ def last_mark(steps: float) -> int:
     return list(takewhile(lambda mark: mark <= steps, marks()))[-1]
 
 
-def round_steps(steps_per_epoch: int, *, most: int | None = None) -> list[int]:
+def round_steps(steps_per_epoch: int, *, classes: int = 1, most: int | None = None) -> list[int]:
     """Return the steps of each round: 40 in the first, and twice as many in each that follows.
 
-    The last one has 640 steps or ten epochs, whichever is more: a search ends earlier, where it stops improving.
+    The last one has 320 steps, five epochs or 8 steps for each class, whichever is most: a search ends earlier, where
+    it stops improving.
 
     Args:
         steps_per_epoch: steps of one pass over the training rows.
+        classes: number of classes; 1 for values.
         most: most steps, if the user has set them.
     """
-    most = most or max(LEAST_MOST_STEPS, MOST_EPOCHS * steps_per_epoch)
+    most = most or max(LEAST_MOST_STEPS, MOST_EPOCHS * steps_per_epoch, _STEPS_PER_CLASS * classes)
     rounds = [min(FIRST_STEPS, most)]
     while rounds[-1] < most:
         rounds.append(min(2 * rounds[-1], most))

@@ -30,6 +30,7 @@ from frostline.training.solving import LEFT_OUT
 FINALISTS = 2
 OTHER_RATES = (0.5, 2.0)  # factors of a plan's usual learning rate
 _WORTH = 0.5  # points of the metric that twice as many steps have to bring
+_CHANGED = 0.05  # share of validation rows whose prediction changes, rightly or wrongly, while the steps double
 _WORTH_OF_UNITS = 0.01  # the same for a metric in its own units, as a share of its value
 
 Part = Literal["race", "proof"]
@@ -58,7 +59,8 @@ def race(
     """
     rounds = _Rounds(trials=trials, recipe=recipe, deadline=deadline, part=part, progress=progress)
     runners = sorted(proposals, key=lambda proposal: proposal.cost.price)
-    first, *longer = round_steps(rounds.steps_per_epoch, most=most_steps)
+    classes = trials.shared.task.outputs
+    first, *longer = round_steps(rounds.steps_per_epoch, classes=classes, most=most_steps)
     heads = [proposal for proposal in runners if not proposal.plan.layers]
     tuned = [proposal for proposal in runners if proposal.plan.layers]
     rounds.set_compute(tuned)
@@ -245,7 +247,9 @@ class _Rounds:
     def _entry(self, spec: TrialSpec, proposal: Proposal, result: TrialResult) -> Entry:
         metric = METRICS[self.trials.shared.task.metrics[0]]
         value = result.metrics["validation"][metric.name]
-        worth = _WORTH / metric.points if metric.points == 100 else _WORTH_OF_UNITS * abs(value)
+        worth = _WORTH_OF_UNITS * abs(value)
+        if metric.points == 100:  # or one standard error of a gain, where few rows make that larger
+            worth = max(_WORTH / metric.points, (_CHANGED / len(result.predictions["validation"])) ** 0.5)
         return Entry(
             proposal=proposal,
             spec=spec,
