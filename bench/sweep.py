@@ -4,8 +4,8 @@
                           [--seed 0] [--threads 1] [--report]
 
 A case is a data set, and an encoder after '@' unless it is the embedded default. Development sets (goemotions with one
-label a text, mnli, cola, movies) are for choosing rules, the others for judging them; of trec6 some trials were seen
-before the rules of the race were fixed. Of each set 1,000 rows are for
+label a text, mnli, cola, movies) are for choosing rules, the others for judging them; of trec6, cr and subj some trials
+were seen before the rules of the race were fixed. Of each set 1,000 rows are for
 training, 300 for choosing the length and the rate, up to 2,000 for testing, rows of one group together. A plan trains
 on the averaged schedule at half, once and twice its usual learning rate, the head at its own one, until twice as many
 steps bring neither a better metric nor a lower loss, at most 640, and a head alone eight times as many, as in a search;
