@@ -2,9 +2,8 @@
 
 Every plan trains on the averaged schedule, on which a longer trial continues a shorter one. In each round all plans
 have the same compute, so that cheap ones take more steps. After the first, the best plan also tries other learning
-rates. The two best train twice as long, and then the best alone, again and again, until it has converged: what is
-between the first two after that is less than validation rows can tell. Full fine-tuning, the most expensive plan, has a
-race of its own at the end, as a proof.
+rates. The two best train twice as long, and then the best alone, again and again, until it has converged. Full
+fine-tuning, the most expensive plan, has a race of its own at the end, as a proof.
 """
 
 from __future__ import annotations
