@@ -1,6 +1,7 @@
 """The head of all plans of a search: the family's own on the first token, or on the mean of all tokens.
 
-Which tokens tell the classes apart depends on how an encoder was trained. So linear probes of both decide, on rows that they were not fitted on, at the layer of the upper half where each is best.
+Which tokens tell the classes apart depends on how an encoder was trained. So linear probes of both decide, on rows that
+they were not fitted on, at the layer of the upper half where each is best.
 """
 
 from __future__ import annotations
