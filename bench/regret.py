@@ -5,9 +5,10 @@
 
 The sweep is recorded by `bench/sweep.py`; the search has the same training, validation and test rows as it, without its
 proof and its refit. The rules are: tune all layers, the last two, the upper half, the middle two, or the head alone on
-the last layer, each at the best of its three learning rates on validation. *Regret* is the accuracy of the plan that is
-the best of the sweep on one half of the test rows, minus that of the choice, on the other half, both ways: judged
-on the rows that it was found on, the best of 25 plans would look better than it is.
+the last layer, each at the best of its three learning rates on validation and with the head that the search has; and,
+as it is done without any tool, all layers with the family's own head. *Regret* is the accuracy of the plan that is the
+best of the sweep on one half of the test rows, minus that of the choice, on the other half, both ways: judged on the
+rows that it was found on, the best of 25 plans would look better than it is.
 
 Cases of one data source are averaged before the mean and its interval are computed, because they are not independent.
 Seconds are those that the process was computing, so that what else the machine does has little weight.
@@ -31,29 +32,16 @@ import numpy as np
 import torch
 import transformers
 from scipy import stats
-from sweep import CASES, MAX_LENGTH, best_rates, decode, encode, lines, plan_name, task_of
+from sweep import CASES, MAX_LENGTH, OWN_HEAD, RULES, best_rates, decode, encode, lines, plan_name, rule_plans, task_of
 
 import frostline
 from frostline.encoders.loading import load_encoder
-from frostline.records import Plan, Recipe
+from frostline.records import Recipe
 from frostline.search.run_result import Run
 from frostline.trials.results import decode_outputs
 
-RULES = ("full", "last two", "upper half", "middle two", "head alone")
+COMPARED = (*RULES, OWN_HEAD)
 _HALVINGS = 20
-
-
-def rule_plans(depth: int) -> dict[str, Plan]:
-    """Return the plans of the five rules."""
-    centre = depth // 2 + 1
-    plans = (
-        Plan.full(depth),
-        Plan.span(depth - 1, depth, depth),
-        Plan.span(centre, depth, depth),
-        Plan.span(centre - 1, centre, depth),
-        Plan(layers=(), head=depth),
-    )
-    return dict(zip(RULES, plans, strict=True))
 
 
 def choose(case: str, given: argparse.Namespace) -> dict[str, object]:
@@ -85,6 +73,11 @@ def facts(run: Run, share: float) -> dict[str, object]:
     }
 
 
+def rules(depth: int) -> dict[str, str]:
+    """Return the names of the rules' plans in the sweep."""
+    return {**{name: plan_name(plan) for name, plan in rule_plans(depth).items()}, OWN_HEAD: OWN_HEAD}
+
+
 class Compared:
     """The choice of one case next to the sweep and the rules."""
 
@@ -94,7 +87,7 @@ class Compared:
         self.labels = decode(choice["labels"])
         self.own = self._is_right(choice["predictions"])
         self.best = {line["plan"]: self._is_right(line["predictions"]["test"]) for line in best_rates(sweep)}
-        self.rules = {name: plan_name(plan) for name, plan in rule_plans(choice["depth"]).items()}
+        self.rules = rules(choice["depth"])
         self.share = choice["seconds"] / sum(line["seconds"] for line in sweep)
 
     def _is_right(self, predictions: str) -> np.ndarray:
@@ -106,7 +99,7 @@ class Compared:
 
     def regret(self, seed: int = 0) -> float:
         """Return what the choice loses against the plan that is best on other test rows, in points."""
-        right = np.stack(list(self.best.values()))
+        right = np.stack([values for plan, values in self.best.items() if plan != OWN_HEAD])
         gaps = []
         for number in range(_HALVINGS):
             order = np.random.default_rng([seed, number]).permutation(len(self.labels))
@@ -132,16 +125,19 @@ def over_sources(values: Mapping[str, float]) -> tuple[float, float, float]:
 
 def report(compared: Mapping[str, Compared]) -> dict[str, float]:
     """Print a row per case and the means over sources; return the figures of the last line."""
-    print(
-        f"| case | choice | accuracy | {' | '.join(f'minus {name}' for name in RULES)} | regret | share of the sweep |"
-    )
-    print("|---|---|---|" + "---|" * (len(RULES) + 2))
+    minus = " | ".join(f"minus {name}" for name in COMPARED)
+    print(f"| case | choice | accuracy | {minus} | regret | share of the sweep |")
+    print("|---|---|---|" + "---|" * (len(COMPARED) + 2))
     for case, one in compared.items():
-        gaps = " | ".join(f"{one.minus_rule(name):+.1f}" for name in RULES)
+        gaps = " | ".join(f"{one.minus_rule(name):+.1f}" for name in one.rules)
         accuracy = 100 * one.own.mean()
         print(f"| {case} | {one.choice['plan']} | {accuracy:.1f} | {gaps} | {one.regret():+.1f} | {one.share:.1%} |")
-    figures = {f"minus_{name.replace(' ', '_')}": {case: one.minus_rule(name) for case, one in compared.items()}
-               for name in RULES}  # fmt: skip
+    figures = {
+        f"minus_{name.replace(',', '').replace(' ', '_')}": {
+            case: one.minus_rule(name) for case, one in compared.items()
+        }
+        for name in COMPARED
+    }
     figures |= {"regret": {case: one.regret() for case, one in compared.items()}}
     last: dict[str, float] = {}
     for name, values in figures.items():
@@ -180,7 +176,7 @@ def main() -> None:
     for choice in lines(given.choices):
         own = [line for line in sweep if line["case"] == choice["case"]]
         swept = {line["plan"] for line in own}
-        if choice["case"] in cases and {plan_name(plan) for plan in rule_plans(choice["depth"]).values()} <= swept:
+        if choice["case"] in cases and {*rules(choice["depth"]).values()} <= swept:
             compared[choice["case"]] = Compared(choice, own)
     print(json.dumps(report(compared) if compared else {}))
 

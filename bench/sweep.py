@@ -1,18 +1,20 @@
 """What every plan is worth: each one trained to the end, with three learning rates, on data that no rule was tuned on.
 
     python bench/sweep.py RESULTS.jsonl --data FOLDER [--glue FOLDER] [--encoders FOLDER] [--cases sst5,trec6@gte-small]
-                          [--seed 0] [--threads 1] [--report]
+                          [--seed 0] [--threads 1] [--only-rules] [--report]
 
 A case is a data set, and an encoder after '@' unless it is the embedded default. Development sets (goemotions with one
 label a text, mnli, cola, movies) are for choosing rules, the others for judging them; of trec6, cr and subj some trials
 were seen before the rules of the race were fixed. Of each set 1,000 rows are for
 training, 300 for choosing the length and the rate, up to 2,000 for testing, rows of one group together. A plan trains
 on the averaged schedule at half, once and twice its usual learning rate, the head at its own one, until twice as many
-steps bring neither a better metric nor a lower loss, at most 640, and a head alone eight times as many, as in a search;
-the rate that is best on validation counts.
+steps bring neither a better metric nor a lower loss, at most 640; the rate that is best on validation counts. A head
+alone is solved. All plans of a case have the head that `run` chooses by probes; full fine-tuning is also there with the
+family's own head, as people have it who do not choose.
 
 Every finished trial is a line of the results file, with its predictions; started again, it goes on with what is
-missing. `--report` prints the best plans of each case. Last line: one flat JSON object.
+missing. `--only-rules` runs the plans of the five rules of `bench/regret.py` alone. `--report` prints the best plans of
+each case. Last line: one flat JSON object.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ import json
 import time
 import warnings
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -31,9 +33,10 @@ import transformers
 from rows import labelled_rows
 
 from frostline.encoders.loading import load_encoder
+from frostline.kernels.device import computing
 from frostline.plans.learning_rates import head_rate_for, learning_rate_for
-from frostline.plans.lengths import steps_for
-from frostline.records import Plan, Recipe, TrialResult
+from frostline.records import Plan, Recipe, TrialResult, TrialSpec
+from frostline.search.head_choice import POOLINGS, choose_head
 from frostline.search.prior import usual_plans
 from frostline.tasks import Task, load_task
 from frostline.tasks.splits import divide
@@ -52,6 +55,8 @@ JUDGING = ("subj", "sst5", "tweeteval_emotion", "banking77", "cr", "trec6")
 WITH_GTE = ("trec6", "sst5", "banking77")
 DEVELOPMENT = ("goemotions", "mnli", "cola", "movies")
 CASES = (*JUDGING, *(f"{name}@gte-small" for name in WITH_GTE), "3i4k_ko@albert-kor-base")
+RULES = ("full", "last two", "upper half", "middle two", "head alone")
+OWN_HEAD = "full, own head"  # the name of full fine-tuning with the family's own head
 _FIRST_DIGIT = 48  # predictions are one character a row, from '0' on
 
 
@@ -68,6 +73,19 @@ def grid(depth: int) -> list[Plan]:
     lora = [replace(Plan.span(1, depth, depth), method="lora")]
     plans = [*single, *double, *upper, *middle, *lower, *usual_plans(depth, goal="smallest"), *heads, *lora]
     return list({str(plan.identity()): plan for plan in plans}.values())
+
+
+def rule_plans(depth: int) -> dict[str, Plan]:
+    """Return the plans of five rules that need no search."""
+    centre = depth // 2 + 1
+    plans = (
+        Plan.full(depth),
+        Plan.span(depth - 1, depth, depth),
+        Plan.span(centre, depth, depth),
+        Plan.span(centre - 1, centre, depth),
+        Plan(layers=(), head=depth),
+    )
+    return dict(zip(RULES, plans, strict=True))
 
 
 def task_of(name: str, given: argparse.Namespace, seed: int) -> Task:
@@ -109,6 +127,16 @@ def one_label(data: Path) -> Task:
     return load_task(rows[["text", "label"]], splits=False)
 
 
+@dataclass(frozen=True)
+class Trial:
+    """A plan with a head, at a factor of its usual learning rate."""
+
+    name: str
+    plan: Plan
+    factor: float
+    head: str
+
+
 class Case:
     """One set and encoder, with what was recorded of them."""
 
@@ -128,39 +156,47 @@ class Case:
         )
         self.done = {(line["plan"], line["factor"]) for line in lines(given.results) if line["case"] == name}
 
-    def run(self) -> None:
+    def run(self, *, only_rules: bool = False) -> None:
         """Run the trials that are missing."""
         shared = SharedInputs.for_recipe(self.encoder, self.task, self.recipe)
+        with computing(threads=self.recipe.threads):
+            head = choose_head(self.encoder, self.task, shared.pass_over("train", poolings=POOLINGS))
         materials = Materials(
             encoders={self.encoder.revision: self.source},
             tasks={self.task.fingerprint: self.task},
             predictions=("validation", "test"),
         )
         context = Context(materials=materials, encoders={self.encoder.revision: self.encoder})
-        plans = {str(plan.identity()): plan for plan in grid(self.encoder.depth)}
-        trials = {}
-        for plan in plans.values():
-            for factor in FACTORS:
-                rate = factor * learning_rate_for(plan, self.encoder.width)
-                head_rate = head_rate_for(self.encoder.width) if plan.layers else None
-                steps = steps_for(plan, STEPS)
-                recipe = replace(self.recipe, learning_rate=rate, head_rate=head_rate, steps=steps)
-                spec = make_spec(shared, plan, recipe)
-                if (plan_name(plan), factor) not in self.done:
-                    trials[spec.id] = (spec, factor)
-        if trials:
-            context.share(next(iter(trials.values()))[0], shared)
-        for spec in by_shared_states([spec for spec, _ in trials.values()]):
+        depth = self.encoder.depth
+        plans = rule_plans(depth).values() if only_rules else grid(depth)
+        wanted = [
+            *(Trial(plan_name(plan), plan, factor, head) for plan in plans for factor in FACTORS if plan.layers),
+            *(Trial(plan_name(plan), plan, 1.0, head) for plan in plans if not plan.layers),
+            *(Trial(OWN_HEAD, Plan.full(depth), factor, "family") for factor in FACTORS),
+        ]
+        trials = {self._spec(shared, one).id: one for one in wanted if (one.name, one.factor) not in self.done}
+        specs = {self._spec(shared, one).id: self._spec(shared, one) for one in trials.values()}
+        if specs:
+            context.share(next(iter(specs.values())), shared)
+        for spec in by_shared_states(specs.values()):
             started = time.process_time()
             result = run_trial(context, spec)
-            self._write(spec.plan, trials[spec.id][1], result, time.process_time() - started)
+            self._write(trials[spec.id], result, time.process_time() - started)
 
-    def _write(self, plan: Plan, factor: float, result: TrialResult, seconds: float) -> None:
+    def _spec(self, shared: SharedInputs, trial: Trial) -> TrialSpec:
+        plan, width = trial.plan, self.encoder.width
+        recipe = replace(self.recipe, head=trial.head, learning_rate=trial.factor * learning_rate_for(plan, width))
+        if plan.layers:
+            return make_spec(shared, plan, replace(recipe, head_rate=head_rate_for(width)))
+        return make_spec(shared, plan, replace(recipe, schedule="solved", steps=None, epochs=1))
+
+    def _write(self, trial: Trial, result: TrialResult, seconds: float) -> None:
         line = {
             "case": self.name,
-            "plan": plan_name(plan),
-            "spec": plan.to_json(),
-            "factor": factor,
+            "plan": trial.name,
+            "spec": trial.plan.to_json(),
+            "head": trial.head,
+            "factor": trial.factor,
             "status": result.status,
             "reason": result.reason,
             "metrics": {split: values["accuracy"] for split, values in result.metrics.items()},
@@ -173,7 +209,7 @@ class Case:
         }
         with self.results.open("a") as file:
             file.write(json.dumps(line) + "\n")
-        print(self.name, plan_name(plan), factor, line["metrics"], line["reason"], f"{seconds:.0f} s", flush=True)
+        print(self.name, trial.name, trial.factor, line["reason"], f"{seconds:.0f} s", flush=True)
 
 
 def encode(classes: Iterable[float]) -> str:
@@ -232,13 +268,14 @@ def main() -> None:
     parser.add_argument("--cases", default=",".join(CASES))
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--only-rules", action="store_true")
     parser.add_argument("--report", action="store_true")
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
     np.random.seed(given.seed)
     cases = given.cases.split(",")
     for name in [] if given.report else cases:
-        Case(name, given).run()
+        Case(name, given).run(only_rules=given.only_rules)
     print(json.dumps(report(lines(given.results), cases)))
 
 

@@ -14,6 +14,7 @@ from frostline.api._measure import measure
 from frostline.api._study import QUICK_ROWS
 from frostline.encoders.loading import load_encoder
 from frostline.errors import OptionError
+from frostline.kernels.device import computing
 from frostline.records import Recipe
 from frostline.stats.curves import surrogate_p
 from frostline.studies import STUDIES, Ask
@@ -103,6 +104,7 @@ def test_its_scores_are_measured_on_the_held_out_rows_too(studied, encoder, task
     assert_equal_curves(curves(studied, HELD_OUT, 1), theirs)
 
 
+@computing()
 def test_the_tuned_encoder_has_scores_on_held_out_rows_and_probes_fitted_on_training_rows(studied, encoder, task):
     point = the_point(studied, TUNED, 1)
     recipe = Recipe(batch=16, epochs=1, learning_rate=3e-3, dropout=0.1, threads=1, seed=1)

@@ -13,6 +13,7 @@ from tests.studies.study_tools import run_quickly, save_tiny
 
 from frostline.encoders.loading import load_encoder
 from frostline.errors import OptionError
+from frostline.kernels.device import computing
 from frostline.records import Plan, Recipe
 from frostline.scoring.score_inputs import Evidence
 from frostline.scoring.scores.fisher import estimate_fisher
@@ -149,7 +150,8 @@ def test_epoch_0_has_the_runs_own_fresh_head(studied, inputs):
 
 def test_looking_does_not_disturb_training(studied, inputs):
     point = the_point(studied, arm=TUNING, seed=0)
-    alone = execute(inputs, Plan.full(4), point.spec.recipe, settings=Settings(test=False))
+    with computing():
+        alone = execute(inputs, Plan.full(4), point.spec.recipe, settings=Settings(test=False))
     losses = [[record["loss"] for record in history] for history in (point.result.history, alone.trained.history)]
     assert losses[0] == losses[1]
     assert len(losses[0]) == 2

@@ -17,6 +17,7 @@ from frostline.api._tune import tune
 from frostline.encoders.encoder import Encoder
 from frostline.errors import DataError, OptionError
 from frostline.files import output_folder
+from frostline.kernels.device import computing
 from frostline.prediction.export import save
 from frostline.prediction.loading import Predictor
 from frostline.records import Plan, Recipe
@@ -144,7 +145,8 @@ class _Tuning(BaseEstimator):  # type: ignore[misc]
             max_length=tuned.recipe.max_length or tuned.tunable.encoder.default_length,
             name=type(self).__name__,
         )
-        return np.asarray(model.outputs(_rows(texts)))
+        with computing():
+            return np.asarray(model.outputs(_rows(texts)))
 
     def _fitted(self) -> Tuned:
         if not hasattr(self, "tuned_"):

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from frostline.api._arguments import to_encoder, to_task
 from frostline.encoders.encoder import Encoder
+from frostline.kernels.device import computing
 from frostline.progress import Progress, silent
 from frostline.records import LayerScores
 from frostline.scoring.measurement import EXAMPLES, MEMORY_LIMIT, MeasureOptions, measure_layers
@@ -17,6 +18,7 @@ from frostline.states.pooled import Pooling
 from frostline.tasks import Task
 
 
+@computing()
 def measure(
     encoder: Encoder | str | Path | None = None,
     task: Task | Any = None,

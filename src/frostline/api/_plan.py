@@ -10,13 +10,13 @@ import torch
 
 from frostline.api._arguments import to_encoder, to_recipe, to_task_or_sample
 from frostline.encoders.encoder import Encoder
+from frostline.kernels.device import computing
 from frostline.progress import Progress, silent
 from frostline.records import Recipe
 from frostline.records.budget import Budget
 from frostline.records.plans import Plans
 from frostline.search.planning import Inputs, make_plans
 from frostline.tasks import Task
-from frostline.training.execution import use_threads
 
 
 def plan(
@@ -46,7 +46,7 @@ def plan(
     recipe = to_recipe(recipe) or Recipe()
     task = to_task_or_sample(task, seed=recipe.seed)
     encoder = to_encoder(encoder)
-    with use_threads(recipe.threads):
+    with computing(threads=recipe.threads):
         inputs = Inputs(
             encoder=encoder,
             task=task,

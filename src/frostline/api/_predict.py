@@ -8,6 +8,7 @@ from typing import Any
 
 from frostline.encoders.encoder import Encoder
 from frostline.errors import OptionError
+from frostline.kernels.device import computing
 from frostline.prediction.loading import Predictor, load_tuned
 from frostline.prediction.predict import Evaluated, Predictions, evaluate_split, predict_rows
 from frostline.progress import Progress, silent
@@ -18,6 +19,7 @@ from frostline.tasks.unlabelled import read_unlabelled
 _SPLITS = ("train", "validation", "test", "all")
 
 
+@computing()
 def predict(
     folder: str | Path | Predictor,
     data: Any,
@@ -51,6 +53,7 @@ def predict(
     return predict_rows(model, rows, notes, is_pair_guessed=is_guessed, progress=progress)
 
 
+@computing()
 def evaluate(
     folder: str | Path | Predictor,
     task: Task | Any,

@@ -13,6 +13,7 @@ from frostline.api._arguments import to_encoder, to_recipe, to_task_or_sample
 from frostline.encoders.encoder import Encoder
 from frostline.errors import OptionError
 from frostline.files import output_folder
+from frostline.kernels.device import computing
 from frostline.progress import Progress, logger, silent
 from frostline.records import Recipe
 from frostline.records.budget import Budget
@@ -23,7 +24,6 @@ from frostline.search.run import Search, check_task
 from frostline.search.run_result import Run
 from frostline.search.validation import with_more_validation
 from frostline.tasks import Task
-from frostline.training.execution import use_threads
 from frostline.trials.make_executor import make_executor, source_of
 
 DEFAULT_OUTPUT = "frostline-run"
@@ -73,7 +73,7 @@ def run(
     check_task(task)
     task = with_more_validation(task, seed=recipe.seed) if refit else task
     loaded = to_encoder(encoder, device=compute.device)
-    with use_threads(recipe.threads):
+    with computing(threads=recipe.threads):
         inputs = Inputs(
             encoder=loaded,
             task=task,

@@ -11,6 +11,7 @@ from frostline.api._arguments import recipe_fields, to_encoder, to_scores, to_ta
 from frostline.encoders.encoder import Encoder
 from frostline.errors import OptionError
 from frostline.files import output_folder
+from frostline.kernels.device import computing
 from frostline.plans.learning_rates import epochs_for, paper_rates, scale_paper_rate
 from frostline.plans.parsing import check_words, read_plan, with_method
 from frostline.prediction.export import save
@@ -19,7 +20,7 @@ from frostline.records import LayerScores, Plan, Recipe
 from frostline.scoring.measurement import MeasureOptions, measure_layers
 from frostline.search.validation import with_more_validation
 from frostline.tasks import Task
-from frostline.training.execution import Settings, execute, use_threads
+from frostline.training.execution import Settings, execute
 from frostline.training.result import Tuned
 from frostline.training.shared_inputs import SharedInputs
 
@@ -80,7 +81,7 @@ def tune(
         checkpoint_every=checkpoint_every,
         progress=progress,
     )
-    with use_threads(fields.get("threads")):
+    with computing(threads=fields.get("threads")):
         chosen = with_method(_to_plan(plan, encoder, task, measured, seed=seed, progress=progress), method)
         tuned = _tune_by(chosen, encoder, task, fields, rates=rates, cache=cache, settings=settings)
     return tuned if folder is None else _save(tuned, folder)

@@ -1,10 +1,31 @@
-"""The device to compute on, and the number of CPU threads."""
+"""The device to compute on, the number of CPU threads, and how they multiply."""
 
 from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
 
 import torch
 
 from frostline.errors import OptionError
+from frostline.kernels.products import fast_products
+
+
+@contextlib.contextmanager
+def computing(*, threads: int | None = None) -> Iterator[None]:
+    """Compute with this number of CPU threads and with fast products within the block.
+
+    Args:
+        threads: number of CPU threads; None changes nothing.
+    """
+    before = torch.get_num_threads()
+    try:
+        if threads is not None:
+            torch.set_num_threads(threads)
+        with fast_products():
+            yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def use_device(name: str, *, threads: int | None = None) -> torch.device:

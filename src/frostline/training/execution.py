@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import logging
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -263,15 +262,3 @@ def describe(tunable: Tunable, rates: Sequence[float]) -> str:
         f"plan {plan}, method {plan.method}, learning rate {tried}: {trainable:,} of {total:,} parameters train "
         f"({100 * trainable / total:.1f}%)"
     )
-
-
-@contextlib.contextmanager
-def use_threads(count: int | None) -> Iterator[None]:
-    """Compute with this number of threads within the block; None changes nothing."""
-    before = torch.get_num_threads()
-    try:
-        if count is not None:
-            torch.set_num_threads(count)
-        yield
-    finally:
-        torch.set_num_threads(before)

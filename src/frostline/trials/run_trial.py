@@ -14,9 +14,10 @@ import torch
 from frostline.encoders.tokens import Tokens
 from frostline.errors import OptionError, TuneError, UserError
 from frostline.files import provenance
+from frostline.kernels.device import computing
 from frostline.records import Plan, TrialResult, TrialSpec
 from frostline.records.trial import FailureCause
-from frostline.training.execution import Settings, execute, use_threads
+from frostline.training.execution import Settings, execute
 from frostline.training.result import Tuned
 from frostline.trials.context import Context, TrialKind
 from frostline.trials.kept_models import keep_tuned, load_kept
@@ -36,7 +37,7 @@ def run_trial(context: Context, spec: TrialSpec, *, keep: bool = False) -> Trial
     """
     started = time.perf_counter()
     try:
-        with use_threads(spec.recipe.threads):
+        with computing(threads=spec.recipe.threads):
             if spec.kind == TUNE.name:
                 return _tune(context, spec, keep=keep)
             result = _kind(context, spec).run(context, spec)
@@ -84,7 +85,8 @@ def model_of(context: Context, spec: TrialSpec) -> Tuned:
     kept = context.materials.kept
     tuned = None if kept is None else load_kept(context.shared(spec), spec, kept / spec.id)
     if tuned is None:
-        tuned = tune_for(context, spec, test="test" in context.materials.predictions)
+        with computing(threads=spec.recipe.threads):  # as in the trial
+            tuned = tune_for(context, spec, test="test" in context.materials.predictions)
         if kept is not None:
             keep_tuned(tuned, kept / spec.id)
     return tuned

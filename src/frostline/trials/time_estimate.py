@@ -10,9 +10,9 @@ from frostline.costs.cost import Costs
 from frostline.costs.timing import Speed, calibrate
 from frostline.costs.workload import Workload, make_workload
 from frostline.encoders.encoder import Encoder
+from frostline.kernels.device import computing
 from frostline.records import Cost, Recipe, TrialSpec
 from frostline.tasks import Task
-from frostline.training.execution import use_threads
 from frostline.training.shared_inputs import SharedInputs
 
 
@@ -48,7 +48,7 @@ def expected_seconds(
             load = replace(load, train=load.train[: max(1, round(train_rows * load.texts_per_row))])
         costs = Costs(encoders[revision].config, load, recipe)
         if revision not in speeds:
-            with use_threads(recipe.threads):
+            with computing(threads=recipe.threads):
                 speeds[revision] = calibrate(encoders[revision], costs)
         return costs.at(speeds[revision])
 

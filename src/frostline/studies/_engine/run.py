@@ -16,6 +16,7 @@ from typing import Any
 from frostline.encoders.encoder import Encoder
 from frostline.files import atomic, output_folder
 from frostline.files.provenance import folder_info
+from frostline.kernels.device import computing
 from frostline.progress import Progress, Step, logger
 from frostline.records import LayerScores, Recipe, TrialResult, TrialSpec
 from frostline.records.display import as_html
@@ -30,7 +31,6 @@ from frostline.studies import Ask, Measured, Point, Study
 from frostline.studies._engine.results import PROGRESS, STORE, TABLES_FILE
 from frostline.studies._tables import notes_on_all
 from frostline.tasks import Task
-from frostline.training.execution import use_threads
 from frostline.training.shared_inputs import SharedInputs
 from frostline.trials.executors import Executor
 from frostline.trials.run_missing import by_shared_states, run_missing
@@ -241,7 +241,7 @@ class StudyRun:
         logger.info("measuring %s of %s on %s", ", ".join(names), encoder.name, task.name)
         if few:  # plans must not depend on rows that no trial may train on
             task = replace(task, train=task.train.take(SharedInputs(encoder, task).some_rows(self.rows or 0, seed=0)))
-        with use_threads(self.recipe.threads):  # the same plans on every machine
+        with computing(threads=self.recipe.threads):  # the same plans on every machine
             options = MeasureOptions(
                 scores=list(names),
                 similarity=False,
