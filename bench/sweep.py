@@ -8,9 +8,9 @@ label a text, mnli, cola, movies) are for choosing rules, the others for judging
 were seen before the rules of the race were fixed. Of each set 1,000 rows are for
 training, 300 for choosing the length and the rate, up to 2,000 for testing, rows of one group together. A plan trains
 on the averaged schedule at half, once and twice its usual learning rate, the head at its own one, until twice as many
-steps bring neither a better metric nor a lower loss, at most 640; the rate that is best on validation counts. A head
-alone is solved. All plans of a case have the head that `run` chooses by probes; full fine-tuning is also there with the
-family's own head, as people have it who do not choose.
+steps bring neither a better metric nor a lower loss, at least 160 and at most 640; the rate that is best on validation
+counts. A head alone is solved. All plans of a case have the head that `run` chooses by probes; full fine-tuning is also
+there with the family's own head, as people have it who do not choose.
 
 Every finished trial is a line of the results file, with its predictions; started again, it goes on with what is
 missing. `--only-rules` runs the plans of the five rules of `bench/regret.py` alone. `--report` prints the best plans of
@@ -50,7 +50,7 @@ TRAIN, VALIDATION, TEST = 1_000, 300, 2_000
 FACTORS = (0.5, 1.0, 2.0)  # of a plan's usual learning rate
 STEPS = 640
 MAX_LENGTH = 128
-PATIENCE = 1  # evaluation, after twice as many steps
+PATIENCE = 1  # evaluation, after twice as many steps, from 160 on
 JUDGING = ("subj", "sst5", "tweeteval_emotion", "banking77", "cr", "trec6")
 WITH_GTE = ("trec6", "sst5", "banking77")
 DEVELOPMENT = ("goemotions", "mnli", "cola", "movies")

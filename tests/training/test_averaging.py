@@ -109,3 +109,13 @@ def test_an_interrupted_run_continues_with_its_average(tmp_path, monkeypatch):
     assert [record["validation_loss"] for record in result.history] == [
         record["validation_loss"] for record in expected.history
     ]
+
+
+def test_patience_does_not_end_an_averaged_schedule_before_160_steps():
+    tunable = tiny_tunable("bert", Plan.span(3, 4, 4))
+    rows, opposite = examples_for(tunable, TOKENS, LABELS), examples_for(tunable, TOKENS, 2 - LABELS)
+    recipe = Recipe(**{**RECIPE.to_json(), "steps": 320, "patience": 1})
+    run = train(tunable, rows, opposite, recipe, metrics=("accuracy",), learning_rate=1e-3)
+    losses = [record["validation_loss"] for record in run.history]
+    assert losses == sorted(losses)  # what is learned makes it worse from the first evaluation on
+    assert [record["step"] for record in run.history] == [40, 80, 160]

@@ -35,7 +35,8 @@ class Recipe(Record):
             for which the saved model has one more layer.
         max_length: number of tokens to which texts are truncated; None for the encoder's limit, at most 512.
         select: the epoch to keep: the best on validation, or the last.
-        patience: number of evaluations without improvement before stopping; None to never stop early.
+        patience: number of evaluations without improvement before stopping, with the averaged schedule not before 160
+            steps; None to never stop early.
         evaluate_every: steps between evaluations; None for once per epoch, and with the averaged schedule after 40, 80,
             160, 320 steps and so on.
         new_layer_rate: factor on the learning rate of re-initialised layers.

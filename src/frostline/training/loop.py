@@ -23,7 +23,7 @@ from frostline.encoders.head_stack import HeadStack
 from frostline.errors import TuneError
 from frostline.kernels.batch_layout import Ints
 from frostline.kernels.dropout import Noise
-from frostline.plans.lengths import is_mark
+from frostline.plans.lengths import LEAST_STEPS, is_mark
 from frostline.progress import Progress, Step, silent
 from frostline.records import Recipe
 from frostline.records.recipe import rate_at
@@ -33,6 +33,7 @@ from frostline.training.checkpoints import Checkpoints, Progressed
 from frostline.training.dataset import Examples
 from frostline.training.freeze_audit import Audit, AuditReport
 from frostline.training.model import Tunable
+from frostline.training.word_gradients import lasting_word_gradients
 
 Weights = dict[str, Tensor]
 
@@ -128,6 +129,17 @@ class TrainingRun:
             self.first = self.so_far.step
             if self.average is not None:
                 self.average.restore(average)
+        with lasting_word_gradients(self.tunable.model):
+            self._all_steps()
+        # Audit the last weights: the best may be those before the first step that changed any.
+        report = self.audit.at_end(self.so_far.depth, updates=self.so_far.updates)
+        if self.best:
+            load_weights(self.tunable, self.best)
+        elif self.average is not None:
+            load_weights(self.tunable, self.average.weights)
+        return report
+
+    def _all_steps(self) -> None:
         began, before = time.perf_counter(), self.so_far.seconds
         while self.so_far.step < self.steps and not self.so_far.is_over:
             self._step(self.so_far.step)
@@ -143,13 +155,6 @@ class TrainingRun:
             ):
                 average = {} if self.average is None else self.average.weights
                 self.checkpoints.write(self.so_far, self.tunable, self.optimizer, best=self.best, average=average)
-        # Audit the last weights: the best may be those before the first step that changed any.
-        report = self.audit.at_end(self.so_far.depth, updates=self.so_far.updates)
-        if self.best:
-            load_weights(self.tunable, self.best)
-        elif self.average is not None:
-            load_weights(self.tunable, self.average.weights)
-        return report
 
     def trained(self, so_far: Progressed, audit: AuditReport, outputs: Tensor | None) -> Trained:
         """Return the record of the run, or of one of its heads."""
@@ -250,7 +255,9 @@ class TrainingRun:
         # An averaged model is judged often and early, when the loss falls long before the metric moves.
         losses = [each["validation_loss"] for each in so_far.history[:-1]] if self.average is not None else []
         so_far.since = 0 if losses and record["validation_loss"] < min(losses) else so_far.since + 1
-        so_far.is_over = self.recipe.patience is not None and so_far.since >= self.recipe.patience
+        is_early = self.average is not None and so_far.step < LEAST_STEPS
+        patience = self.recipe.patience
+        so_far.is_over = patience is not None and so_far.since >= patience and not is_early
         return False
 
     def _record(self, so_far: Progressed, outputs: Tensor | None) -> dict[str, Any]:
