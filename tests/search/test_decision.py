@@ -35,8 +35,8 @@ def task_of(rows, *, groups=None, metric="accuracy"):
     )  # fmt: skip
 
 
-def entry(plan, predictions, *, metric="accuracy", because="", **cost):
-    """A plan that said this of the validation rows."""
+def entry(plan, predictions, *, metric="accuracy", because="", expected=None, **cost):
+    """A plan that predicts this for the validation rows."""
     plan = Plan(layers=plan.layers, head=plan.head, embeddings=plan.embeddings, method=plan.method, because=because)
     value = METRICS[metric]([1] * len(predictions), list(predictions))
     spec = TrialSpec(
@@ -45,13 +45,15 @@ def entry(plan, predictions, *, metric="accuracy", because="", **cost):
         plan=plan,
         recipe=Recipe(learning_rate=1e-3),
     )
+    signed = value if METRICS[metric].higher_is_better else -value
     return Entry(
         proposal=made_up_proposal(plan, "a strategy", **cost),
         spec=spec,
         result=TrialResult(
             status="done", metrics={"validation": {metric: value}}, predictions={"validation": tuple(predictions)}
         ),
-        value=value if METRICS[metric].higher_is_better else -value,
+        value=signed,
+        expected=signed if expected is None else expected,
         loss=0.5,
         seconds=1.0,
         is_converged=True,
@@ -66,7 +68,7 @@ def wrong_at(rows, *places):
 
 def decided(entries, budget=None, *, task=None):
     """The decision, with entries in the order in which a race gives them."""
-    ranked = sorted(entries, key=lambda one: (-one.value, one.proposal.cost.price))
+    ranked = sorted(entries, key=lambda one: (-one.expected, one.proposal.cost.price))
     race = Race(rounds=(tuple(ranked),))
     rows = len(ranked[0].result.predictions["validation"])
     return decide(race, task or task_of(rows), budget or Budget(), depth=DEPTH)
@@ -278,3 +280,14 @@ def test_the_proof_names_the_plan_that_it_is_compared_with_where_that_is_not_the
     assert decision.is_proof
     assert decision.proof.value == pytest.approx(100 * 61 / ROWS)
     assert f"the choice of the race, {HEAD.name}," in decision.why[-1]
+
+
+def test_the_plan_that_is_expected_to_be_the_best_leads_also_if_another_is_luckier():
+    usual = entry(TOP, wrong_at(100, *range(20)), expected=0.80)
+    lucky = entry(SHORT, wrong_at(100, *range(19)), expected=0.79, price=50)
+    decision = decided([usual, lucky])
+    assert (decision.chosen, decision.best) == (usual.spec.id, lucky.spec.id)
+    assert decision.why[-1] == (
+        "Its layers do best on most tasks, and 100 validation rows are too few to show that (2, 3, 3) is better on "
+        "this one: +1.0 (+0.0 to +3.0) points of accuracy."
+    )

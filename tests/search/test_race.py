@@ -189,6 +189,18 @@ def test_every_plan_of_a_round_has_the_same_compute():
     assert steps_of(script, HEADS[0].plan) == [None]  # solved
 
 
+@pytest.mark.parametrize(("lead", "is_overtaken"), [(0.01, False), (0.10, True)])
+def test_a_plan_has_to_lead_by_more_than_chance_to_overtake_the_favourite(lead, is_overtaken):
+    usual, other = SINGLES[3].plan, SINGLES[0].plan
+    script = Scripted(lambda spec, step: 0.7 + lead * (spec.plan == other))
+    favourite = str(usual.identity())
+    *_, last = raced(script, [SINGLES[0], SINGLES[3]], favourite=favourite)
+    assert plans_of(last.final)[0] == (other if is_overtaken else usual)
+    assert max(steps_of(script, usual)) == (40 if is_overtaken else 160)
+    *_, last = raced(Scripted(script.value), [SINGLES[0], SINGLES[3]])
+    assert plans_of(last.final)[0] == other
+
+
 def test_where_less_is_better_the_plan_with_the_lowest_value_wins():
     script = Scripted(lambda spec, step: 0.1 + spec.plan.layers[0] / 100, metric="mse", loss=lambda spec, step: 1.0)
     *_, last = raced(script, SINGLES[::-1])

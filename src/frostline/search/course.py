@@ -15,6 +15,7 @@ from frostline.search.clock import Clock
 from frostline.search.decision import decide, trade_offs
 from frostline.search.entries import Race
 from frostline.search.planning import Inputs, most_steps
+from frostline.search.prior import favourite
 from frostline.search.race import Part, race
 from frostline.search.run_result import Run
 from frostline.search.testing import Test
@@ -80,6 +81,7 @@ class Course:
         self, proposals: Sequence[Proposal], deadline: float | None, part: Part, *, most_steps: int | None
     ) -> None:
         before = self.outcome
+        usual = favourite(proposals, self.inputs.encoder.depth) if self.inputs.budget.goal != "best" else None
         for outcome in race(
             self.trials,
             proposals,
@@ -87,6 +89,7 @@ class Course:
             most_steps=most_steps,
             deadline=deadline,
             part=part,
+            favourite=usual,
             progress=self.clock.progress,
         ):
             self.outcome = outcome if before is None else before.then(outcome)

@@ -29,9 +29,9 @@ _CHEAPER = {
 def decide(race: Race, task: Task, budget: Budget, *, depth: int, seed: int = 0) -> Decision:
     """Choose among the plans that were trained to the end, by validation alone.
 
-    A plan is good enough if the 95% interval of its difference to the best one lies above minus the margin. Full
-    fine-tuning and other plans that join late are chosen only if they are shown to be better than the choice among the
-    others, by more than the margin.
+    A plan is good enough if the 95% interval of its difference to the leader lies above minus the margin; the leader is
+    expected to be the best, from these rows and from how plans do on most tasks. Full fine-tuning and other plans that
+    join late are chosen only if they are shown to be better than the choice among the others, by more than the margin.
 
     Args:
         race: the race, finished or not.
@@ -52,7 +52,7 @@ def decide(race: Race, task: Task, budget: Budget, *, depth: int, seed: int = 0)
     is_replaced = proof is not None and proof.low > 0 and proof.value > margin
     if late is not None and is_replaced:
         chosen, good_enough = late, [late]
-    best = race.final[0]
+    best = max(race.final, key=lambda entry: entry.value)
     decision = Decision(
         chosen=chosen.spec.id,
         best=best.spec.id,
@@ -113,6 +113,13 @@ def _why_of_race(
         return (
             f"It is {GOALS[budget.goal]} of the {len(decision.good_enough)} plans shown to be within {margin:g}{unit} "
             f"of the best one, {leader.proposal.plan.name}: {difference} on {rows:,} validation rows."
+        )
+    luckiest = max(early, key=lambda entry: entry.value)
+    if luckiest.value > leader.value:
+        difference = metric.describe_difference(gaps[luckiest.spec.id])
+        return (
+            f"Its layers do best on most tasks, and {rows:,} validation rows are too few to show that "
+            f"{luckiest.proposal.plan.name} is better on this one: {difference}."
         )
     cheaper = [gaps[entry.spec.id] for entry in early if price(entry) < price(leader)]
     if len(decision.good_enough) > 1 or not cheaper:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 
+from frostline.plans.lengths import LEAST_STEPS
 from frostline.records import Proposal, TrialResult, TrialSpec
 from frostline.records.run import RaceEntry
 from frostline.search.proposals import baseline_names
@@ -19,6 +20,7 @@ class Entry:
     spec: TrialSpec
     result: TrialResult
     value: float  # the metric on validation, negated if lower is better
+    expected: float  # the same, or what it is expected to be on other rows, given how plans do on most tasks
     loss: float  # the lowest on validation
     seconds: float  # of its trials so far
     is_converged: bool
@@ -28,6 +30,11 @@ class Entry:
     def identity(self) -> str:
         """What tells its plan apart from others."""
         return str(self.proposal.plan.identity())
+
+    @property
+    def steps(self) -> int:
+        """The steps that it was trained for; a solved head counts as trained to the end."""
+        return self.spec.recipe.steps or LEAST_STEPS
 
     @property
     def best_step(self) -> int:
@@ -91,5 +98,5 @@ class Race:
 
 
 def ranked(entries: Sequence[Entry]) -> list[Entry]:
-    """Return the best entries first, and of two equals the one with the lower loss, then the cheaper one."""
-    return sorted(entries, key=lambda entry: (-entry.value, entry.loss, entry.proposal.cost.price))
+    """Return the best entries first, as far as is expected; of equals the one with the lower loss, then the cheaper."""
+    return sorted(entries, key=lambda entry: (-entry.expected, -entry.value, entry.loss, entry.proposal.cost.price))

@@ -2,8 +2,9 @@
 
 Every plan trains on the averaged schedule, on which a longer trial continues a shorter one. In each round all plans
 have the same compute, so that cheap ones take more steps. After the first, the best plan also tries other learning
-rates. The two best train twice as long, and then the best alone, again and again, until it has converged. Full
-fine-tuning, the most expensive plan, has a race of its own at the end, as a proof.
+rates. The two best train twice as long, and then the best alone, again and again, until it has converged. The best is
+the one that is expected to be, from the validation rows and from how plans do on most tasks. Full fine-tuning, the most
+expensive plan, has a race of its own at the end, as a proof.
 """
 
 from __future__ import annotations
@@ -18,8 +19,10 @@ from frostline.plans.learning_rates import head_rate_for, learning_rate_for
 from frostline.plans.lengths import LEAST_STEPS, is_converged, round_steps, steps_for
 from frostline.progress import Progress, Step, silent
 from frostline.records import Proposal, Recipe, TrialResult, TrialSpec
+from frostline.records.difference import Difference
 from frostline.search.entries import Entry, Race, ranked
 from frostline.search.limits import step_seconds
+from frostline.search.prior import expected_difference
 from frostline.search.tables import race_table
 from frostline.search.trials import Trials
 from frostline.stats.intervals import compare
@@ -31,6 +34,7 @@ OTHER_RATES = (0.5, 2.0)  # factors of a plan's usual learning rate
 _WORTH = 0.5  # points of the metric that twice as many steps have to bring
 _CHANGED = 0.05  # share of validation rows whose prediction changes, rightly or wrongly, while the steps double
 _WORTH_OF_UNITS = 0.01  # the same for a metric in its own units, as a share of its value
+_POINT_OF_UNITS = 0.01  # a point of the prior, for a metric in its own units, as a share of its value
 
 Part = Literal["race", "proof"]
 
@@ -43,6 +47,7 @@ def race(
     most_steps: int | None = None,
     deadline: float | None = None,
     part: Part = "race",
+    favourite: str | None = None,
     progress: Progress = silent,
 ) -> Iterator[Race]:
     """Yield the race after its first model, after each round, and at its end.
@@ -54,9 +59,10 @@ def race(
         most_steps: most steps of a plan that tunes layers; None to train until plans have converged.
         deadline: time.monotonic() after which no trial is started once a plan has been tried.
         part: 'proof' for the race of full fine-tuning.
+        favourite: identity of the plan that does best on most tasks; None to trust the validation rows alone.
         progress: progress callback.
     """
-    rounds = _Rounds(trials=trials, recipe=recipe, deadline=deadline, part=part, progress=progress)
+    rounds = _Rounds(trials=trials, recipe=recipe, deadline=deadline, part=part, favourite=favourite, progress=progress)
     runners = sorted(proposals, key=lambda proposal: proposal.cost.price)
     classes = trials.shared.task.outputs
     first, *longer = round_steps(rounds.steps_per_epoch, classes=classes, most=most_steps)
@@ -67,14 +73,14 @@ def race(
     if best_heads and tuned:
         yield rounds.so_far(best_heads)
     entries = rounds.try_all(tuned, first)
-    entries = [*rounds.with_other_rates(entries[:1]), *entries[1:]]
+    entries = rounds.ranked([*rounds.with_other_rates(entries[:1]), *entries[1:]])
     for number, steps in enumerate(longer):
         yield rounds.so_far([*entries, *best_heads])
         rounds.close([*entries, *best_heads])
         entries = rounds.still_winning(entries, FINALISTS)
         before = [entry.spec.id for entry in (*entries, *best_heads)]
         racing, waiting = (entries, []) if number == 0 else (entries[:1], entries[1:])
-        entries = ranked([*rounds.train_on(racing, steps), *waiting])
+        entries = rounds.ranked([*rounds.train_on(racing, steps), *waiting])
         best_heads = rounds.train_on(best_heads, steps)
         if {entry.spec.id for entry in (*entries, *best_heads)} <= set(before):
             del rounds.done[-1:]  # all have converged, or there is no time left
@@ -93,6 +99,7 @@ class _Rounds:
     recipe: Recipe
     deadline: float | None
     part: Part
+    favourite: str | None
     progress: Progress
     done: list[tuple[Entry, ...]] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
@@ -117,7 +124,7 @@ class _Rounds:
 
     def so_far(self, entries: Sequence[Entry]) -> Race:
         """Return the race as it is now, with these plans as its last round."""
-        current = tuple(ranked(entries))
+        current = tuple(self.ranked(entries))
         unfinished = [
             f"{entry.proposal.plan.name} was still improving after {entry.spec.recipe.steps:,} steps, and may be "
             "better than its score; `epochs` limits training"
@@ -133,11 +140,26 @@ class _Rounds:
     def close(self, entries: Sequence[Entry]) -> None:
         """Keep what a round has shown."""
         if entries:
-            self.done.append(tuple(ranked(entries)))
+            self.done.append(tuple(self.ranked(entries)))
 
     def try_all(self, proposals: Sequence[Proposal], steps: int) -> list[Entry]:
         """Return every plan at its usual learning rate after a few steps, the best first."""
-        return ranked(self._enter([(self._spec(plan, steps), plan) for plan in proposals]))
+        return self.ranked(self._enter([(self._spec(plan, steps), plan) for plan in proposals]))
+
+    def ranked(self, entries: Sequence[Entry]) -> list[Entry]:
+        """Return the entries with the best first, as the validation rows and the prior let expect."""
+        usual = next((entry for entry in entries if entry.identity == self.favourite), None)
+        return ranked(entries if usual is None else [self._expected(entry, usual) for entry in entries])
+
+    def _expected(self, entry: Entry, usual: Entry) -> Entry:
+        """Return an entry with what is expected of it next to the favourite."""
+        metric = METRICS[self.trials.shared.task.metrics[0]]
+        point = 1.0 if metric.points == 100 else _POINT_OF_UNITS * abs(usual.value)
+        if entry is usual or point == 0:
+            return replace(entry, expected=entry.value)
+        is_early = min(entry.steps, usual.steps) < LEAST_STEPS
+        gain = expected_difference(self._difference(entry, usual), point=point, is_early=is_early)
+        return replace(entry, expected=usual.value + gain / metric.points)
 
     def with_other_rates(self, entries: Sequence[Entry]) -> list[Entry]:
         """Return plans at the best of several learning rates, each after as many steps as before."""
@@ -171,17 +193,20 @@ class _Rounds:
             entries: plans that have had as much compute as each other.
             most: the largest number of them.
         """
-        best_first = ranked(entries)
+        best_first = self.ranked(entries)
         kept = [entry for entry in best_first if entry is best_first[0] or self._may_win(entry, best_first[0])][:most]
         self.trials.forget(entry.spec for entry in entries if entry not in kept)
         return kept
 
     def _may_win(self, entry: Entry, best: Entry) -> bool:
+        return self._difference(entry, best).high >= 0
+
+    def _difference(self, entry: Entry, other: Entry) -> Difference:
+        """Return how much better one plan is than another on the validation rows."""
         task = self.trials.shared.task
         assert task.validation is not None  # noqa: S101 (checked before the race)
-        own, others = (each.result.predictions["validation"] for each in (entry, best))
-        groups = task.validation.groups
-        return compare(task.validation.labels, own, others, task.metrics[0], groups=groups).high >= 0
+        own, others = (each.result.predictions["validation"] for each in (entry, other))
+        return compare(task.validation.labels, own, others, task.metrics[0], groups=task.validation.groups)
 
     def train_on(self, entries: Sequence[Entry], steps: int) -> list[Entry]:
         """Return the plans after longer trials, except those that have converged."""
@@ -190,7 +215,7 @@ class _Rounds:
         planned = [(self._spec(entry.proposal, steps, rates[entry.identity]), entry.proposal) for entry in going_on]
         before = {entry.identity: entry for entry in entries}
         longer = {entry.identity: entry for entry in self._enter(planned)}
-        return ranked([longer.get(name, entry) for name, entry in before.items()])
+        return self.ranked([longer.get(name, entry) for name, entry in before.items()])
 
     def _spec(self, proposal: Proposal, steps: int, rate: float | None = None) -> TrialSpec:
         plan, width = proposal.plan, self.trials.shared.encoder.width
@@ -254,6 +279,7 @@ class _Rounds:
             spec=spec,
             result=result,
             value=metric.signed(value),
+            expected=metric.signed(value),
             loss=min(float(step["validation_loss"]) for step in result.history),
             seconds=sum(result.seconds.values()) + self.seconds.get(str(proposal.plan.identity()), 0.0),
             is_converged=spec.recipe.schedule == "solved"
@@ -270,7 +296,7 @@ class _Rounds:
 
     def _show(self, entries: Sequence[Entry], total: int) -> None:
         number = len(self.done) + 1
-        best_first = ranked(entries)
+        best_first = self.ranked(entries)
         metric = METRICS[self.trials.shared.task.metrics[0]]
         table = race_table([entry.record for entry in best_first], [entry.proposal for entry in best_first], metric)
         title = f"{self.part}, round {number}: {len(entries)} of {total} trials"
