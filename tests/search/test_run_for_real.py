@@ -1,10 +1,11 @@
-"""A whole run on the real encoder and real texts, killed again and again: the result is that of one that never was."""
+"""Whole runs on the real encoder and real texts, killed and interrupted at any moment: nothing is lost."""
 
 from __future__ import annotations
 
 import csv
 import json
 import os
+import random
 import re
 import signal
 import subprocess
@@ -19,10 +20,24 @@ from frostline.tasks.splits import sample
 pytestmark = [pytest.mark.slow, pytest.mark.embedded, pytest.mark.timeout(1800)]
 
 
-def command(data, output):
-    code = "from frostline.cli import main; main()"
-    arguments = ["run", str(data), "--output", str(output), "--epochs", "1", "--threads", "1", "--json"]
-    return [sys.executable, "-c", code, *arguments]
+def command(data, output, *, epochs=1):
+    return frostline("run", data, "--output", output, "--epochs", epochs, "--threads", 1, "--json")
+
+
+def frostline(*arguments):
+    return [sys.executable, "-c", "from frostline.cli import main; main()", *map(str, arguments)]
+
+
+@pytest.fixture
+def data(tmp_path):
+    """A CSV file of 240 film reviews."""
+    rows = sample(load_task("movies").train, 240, seed=3)
+    path = tmp_path / "movies.csv"
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["text", "label"])
+        writer.writerows(zip(rows.texts, ("bad" if label == 0 else "good" for label in rows.labels), strict=True))
+    return path
 
 
 def what_was_found(text):
@@ -38,13 +53,7 @@ def what_was_found(text):
     return found
 
 
-def test_a_run_that_was_killed_five_times_ends_like_one_that_was_not(tmp_path):
-    rows = sample(load_task("movies").train, 240, seed=3)
-    data = tmp_path / "movies.csv"
-    with data.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["text", "label"])
-        writer.writerows(zip(rows.texts, ("bad" if label == 0 else "good" for label in rows.labels), strict=True))
+def test_a_run_that_was_killed_five_times_ends_like_one_that_was_not(data, tmp_path):
     # States that a killed run has kept would be there for the other one too; each has its own place.
     settings = {**os.environ, "FROSTLINE_CACHE": str(tmp_path / "cache")}
     for seconds in (6, 15, 20, 25, 30):
@@ -57,3 +66,30 @@ def test_a_run_that_was_killed_five_times_ends_like_one_that_was_not(tmp_path):
     assert what_was_found(killed.stdout) == what_was_found(whole.stdout)
     weights = [tmp_path / name / "model" / "model.safetensors" for name in ("killed", "whole")]
     assert weights[0].read_bytes() == weights[1].read_bytes()
+
+
+def test_a_run_that_is_interrupted_at_any_moment_leaves_a_model_or_says_that_none_was_ready(data, tmp_path):
+    settings = {**os.environ, "FROSTLINE_CACHE": str(tmp_path / "cache")}
+    began = time.monotonic()
+    subprocess.run(command(data, tmp_path / "whole", epochs=10), env=settings, capture_output=True, check=True)
+    duration = time.monotonic() - began
+    left = []
+    for number, moment in enumerate(random.Random(0).uniform(0.5, duration) for _ in range(20)):
+        folder = tmp_path / f"run-{number}"
+        with subprocess.Popen(
+            command(data, folder, epochs=10), env=settings, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        ) as running:
+            time.sleep(moment)
+            running.send_signal(signal.SIGINT)
+            _, message = running.communicate(timeout=120)
+        assert running.returncode in (0, 130), (moment, message)
+        if (folder / "model").exists():
+            asked = subprocess.run(frostline("predict", folder, data, "--json"), env=settings, capture_output=True)
+            assert len(json.loads(asked.stdout)["rows"]) == 240, (moment, message, asked.stderr)
+            left.append("model")
+        else:
+            assert "Traceback" not in message
+            assert message.endswith("frostline: interrupted\n"), (moment, message)
+            left.append("message")
+    print(f"{left.count('model')} models, {left.count('message')} messages; a whole run takes {duration:.0f} s")
+    assert {*left} == {"model", "message"}  # moments on both sides of the first model
