@@ -91,11 +91,11 @@ def with_frostline(encoder: Encoder, task: Task, given: argparse.Namespace) -> d
         os.environ["FROSTLINE_CACHE"] = f"{folder}/cache"  # nothing is there from before
         clock = Clock()
         run = frostline.run(encoder, task, output=Path(folder, "run"), recipe=recipe, proof=False)
-        computing, wall = clock.computing, clock.wall
-    without_testing = wall - run.record.seconds["testing"]
+        spent = clock.seconds
+    without_testing = spent["wall"] - run.record.seconds["testing"]
     return {
         "predictions": decode_outputs(run.tuned.outputs["test"], "classification"),
-        "seconds": computing * without_testing / wall,
+        "seconds": spent["seconds"] * without_testing / spent["wall"],
         "wall": without_testing,
         "plan": plan_name(run.tuned.plan),
         "steps": run.tuned.recipe.steps,
@@ -110,7 +110,7 @@ def with_regression(encoder: Encoder, task: Task, given: argparse.Namespace) -> 
     folds = StratifiedKFold(5, shuffle=True, random_state=given.seed)
     fitted = GridSearchCV(LogisticRegression(max_iter=2000), {"C": PENALTIES}, cv=folds)
     fitted.fit(embed(encoder, texts), labels)
-    spent = {"seconds": clock.computing, "wall": clock.wall}
+    spent = clock.seconds
     return {"predictions": fitted.predict(embed(encoder, task.test.texts)), **spent, **fitted.best_params_}
 
 

@@ -40,6 +40,7 @@ from frostline.search.head_choice import POOLINGS, choose_head
 from frostline.search.prior import usual_plans
 from frostline.tasks import Task, load_task
 from frostline.tasks.splits import divide
+from frostline.training.half_products import usual_precision
 from frostline.training.shared_inputs import SharedInputs
 from frostline.trials.context import Context, Materials
 from frostline.trials.results import make_spec
@@ -152,6 +153,7 @@ class Case:
             patience=PATIENCE,
             threads=given.threads,
             max_length=MAX_LENGTH,
+            precision=usual_precision(self.encoder.device),
             seed=given.seed,
         )
         self.done = {(line["plan"], line["factor"]) for line in lines(given.results) if line["case"] == name}
@@ -196,6 +198,7 @@ class Case:
             "plan": trial.name,
             "spec": trial.plan.to_json(),
             "head": trial.head,
+            "precision": self.recipe.precision,
             "factor": trial.factor,
             "status": result.status,
             "reason": result.reason,

@@ -24,6 +24,7 @@ from frostline.search.run import Search, check_task
 from frostline.search.run_result import Run
 from frostline.search.validation import with_more_validation
 from frostline.tasks import Task
+from frostline.training.half_products import usual_precision
 from frostline.trials.make_executor import make_executor, source_of
 
 DEFAULT_OUTPUT = "frostline-run"
@@ -77,7 +78,11 @@ def run(
         inputs = Inputs(
             encoder=loaded,
             task=task,
-            recipe=replace(recipe, threads=_threads(recipe, compute)),
+            recipe=replace(
+                recipe,
+                threads=_threads(recipe, compute),
+                precision=recipe.precision or usual_precision(loaded.device),
+            ),
             budget=budget or Budget(),
             allow_frostline_only=allow_frostline_only,
             cache=cache,

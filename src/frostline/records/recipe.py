@@ -40,7 +40,8 @@ class Recipe(Record):
         evaluate_every: steps between evaluations; None for once per epoch, and with the averaged schedule after 40, 80,
             160, 320 steps and so on.
         new_layer_rate: factor on the learning rate of re-initialised layers.
-        precision: number format of the forward pass.
+        precision: number format of training: float32, or bfloat16 for products on the CPU and for the forward pass on
+            a GPU; None for float32, in runs for bfloat16 where the CPU has instructions for it.
         cache_dtype: number format of cached frozen states.
         train_rows: number of training rows to use, every class in proportion; None for all.
         rows: the labelled rows to train on: those for training, or 'all', validation rows included.
@@ -73,7 +74,7 @@ class Recipe(Record):
     patience: int | None = None
     evaluate_every: int | None = None
     new_layer_rate: Number = 1.0
-    precision: Literal["float32", "bfloat16"] = "float32"
+    precision: Literal["float32", "bfloat16"] | None = None
     cache_dtype: Literal["float16", "float32"] = "float16"
     train_rows: int | None = None
     rows: Literal["train", "all"] = "train"
@@ -100,9 +101,8 @@ class Recipe(Record):
                 raise OptionError(f"recipe {name} {value!r}: must be below 1")
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
-                raise OptionError(
-                    f"recipe {name.replace('_', ' ')} {getattr(self, name)!r}: must be one of {', '.join(choices)}"
-                )
+                known = ", ".join(choice for choice in choices if choice is not None)
+                raise OptionError(f"recipe {name.replace('_', ' ')} {getattr(self, name)!r}: must be one of {known}")
 
     def in_words(self) -> str:
         """Return how long and how fast training was, in a few words."""
@@ -156,11 +156,11 @@ _MAY_BE_NONE = {
 }  # fmt: skip
 
 
-_CHOICES = {
+_CHOICES: dict[str, tuple[str | None, ...]] = {
     "schedule": ("linear", "constant", "averaged", "solved"),
     "head": ("family", "mean", "average"),
     "select": ("best", "last"),
-    "precision": ("float32", "bfloat16"),
+    "precision": (None, "float32", "bfloat16"),
     "cache_dtype": ("float16", "float32"),
     "rows": ("train", "all"),
 }

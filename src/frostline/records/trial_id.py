@@ -67,6 +67,7 @@ def canonical_plan(plan: Plan) -> dict[str, Any]:
 def canonical_recipe(recipe: Recipe) -> dict[str, Any]:
     """Return the recipe in the form that ids hash."""
     form = {name: plain(getattr(recipe, name)) for name in RECIPE_FIELDS}
+    form["precision"] = recipe.precision or "float32"  # the default, which the first version wrote out
     return {**form, **_later(recipe, RECIPE_FIELDS, LATER_RECIPE_FIELDS)}
 
 

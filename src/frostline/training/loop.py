@@ -32,6 +32,7 @@ from frostline.training.averaging import Average
 from frostline.training.checkpoints import Checkpoints, Progressed
 from frostline.training.dataset import Examples
 from frostline.training.freeze_audit import Audit, AuditReport
+from frostline.training.half_products import precision_of
 from frostline.training.model import Tunable
 from frostline.training.word_gradients import lasting_word_gradients
 
@@ -129,7 +130,7 @@ class TrainingRun:
             self.first = self.so_far.step
             if self.average is not None:
                 self.average.restore(average)
-        with lasting_word_gradients(self.tunable.model):
+        with lasting_word_gradients(self.tunable.model), precision_of(self.tunable.model, self.recipe):
             self._all_steps()
         # Audit the last weights: the best may be those before the first step that changed any.
         report = self.audit.at_end(self.so_far.depth, updates=self.so_far.updates)
@@ -344,5 +345,6 @@ def _accelerator(tunable: Tunable, recipe: Recipe) -> Any:
     from accelerate.state import AcceleratorState
 
     AcceleratorState._reset_state(True)  # a second run in one process may ask for another precision
-    names = {"float32": "no", "bfloat16": "bf16"}
-    return Accelerator(cpu=tunable.encoder.device.type == "cpu", mixed_precision=names[recipe.precision], log_with=None)
+    is_cpu = tunable.encoder.device.type == "cpu"
+    mixed = "bf16" if recipe.precision == "bfloat16" and not is_cpu else "no"  # on the CPU see half_products.py
+    return Accelerator(cpu=is_cpu, mixed_precision=mixed, log_with=None)

@@ -178,7 +178,8 @@ def check_plan(plan: Plan, encoder: Encoder) -> None:
 
 def check_recipe(recipe: Recipe, encoder: Encoder) -> None:
     """Refuse a recipe that this encoder cannot follow."""
-    if recipe.precision == "bfloat16" and not encoder.family.takes_bfloat16:
+    is_mixed = recipe.precision == "bfloat16" and encoder.device.type != "cpu"
+    if is_mixed and not encoder.family.takes_bfloat16:
         title = encoder.family.title
         raise OptionError(f"precision bfloat16: transformers' {title} does not run in mixed precision; use float32")
 

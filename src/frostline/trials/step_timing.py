@@ -11,6 +11,7 @@ import torch
 
 from frostline.kernels.dropout import Noise
 from frostline.training.dataset import Examples
+from frostline.training.half_products import precision_of
 from frostline.training.loop import load_weights, loss_of, make_optimizer, order_of_rows, weights_of
 from frostline.training.result import Tuned
 
@@ -48,10 +49,11 @@ def _seconds(tuned: Tuned, rows: Examples) -> float:
     optimizer = make_optimizer(tuned.tunable, recipe, recipe.learning_rate or 0.0)
     tuned.tunable.train()
     device = str(tuned.tunable.encoder.device.type)
+    is_mixed = recipe.precision == "bfloat16" and device != "cpu"
     taken = []
     for step, batch in enumerate((batches[0], *batches)):
         started = time.perf_counter()
-        with torch.autocast(device, dtype=torch.bfloat16, enabled=recipe.precision == "bfloat16"):
+        with precision_of(tuned.tunable.model, recipe), torch.autocast(device, dtype=torch.bfloat16, enabled=is_mixed):
             logits = rows.logits(tuned.tunable, batch, noise=Noise(recipe.seed, step))
             labels = rows.labels[torch.as_tensor(batch)].to(logits.device)
             loss = loss_of(logits, labels, tuned.task.kind)

@@ -60,6 +60,13 @@ class TrialRecipeOptions:
         ),
     ] = None
     max_length: options.MaxLength = None
+    precision: Annotated[
+        str | None,
+        typer.Option(
+            help="Number format of training: float32 or bfloat16. Evaluation is in float32 on a CPU.",
+            show_default="float32; in a run bfloat16 where the CPU has instructions for it",
+        ),
+    ] = None
     seed: Annotated[int | None, typer.Option("--seed", min=0, help="Random seed.", show_default="0")] = None
 
     def given(self, *, threads: int | None) -> dict[str, Any]:
@@ -120,10 +127,6 @@ class RecipeOptions(TrialRecipeOptions):
     ] = None
     evaluate_every: Annotated[
         int | None, typer.Option(help="Steps between evaluations.", show_default="one per epoch")
-    ] = None
-    precision: Annotated[
-        str | None,
-        typer.Option(help="Number format of the forward pass: float32 or bfloat16.", show_default="float32"),
     ] = None
     cache_dtype: Annotated[
         str | None,
