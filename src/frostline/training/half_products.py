@@ -1,8 +1,8 @@
 """Products of linear layers in bfloat16 while an encoder trains on a CPU; everything else stays float32.
 
 Processors with instructions for bfloat16 multiply it twice as fast as float32, and products take two thirds of a
-training step. torch's autocast rounds more than the products, and what it rounds is slower on a CPU, not faster. Weights,
-their updates, sums, norms and attention keep float32 here, and evaluation computes in float32 throughout.
+training step. torch's autocast rounds more than the products, which is not faster on a CPU. Here weights, their
+updates, sums, norms and attention keep float32, and evaluation computes in float32 throughout.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def usual_precision(device: torch.device) -> Literal["float32", "bfloat16"]:
 
 @contextlib.contextmanager
 def half_products(model: nn.Module) -> Iterator[None]:
-    """Multiply in bfloat16 in the linear layers of a model on the CPU within the block, where gradients are recorded."""
+    """Multiply in bfloat16 in a model's linear layers on the CPU within the block, wherever gradients are recorded."""
     changed = [module for module in model.modules() if type(module) is nn.Linear and _can_change(module)]
     for module in changed:
         module.forward = partial(_forward, module)  # type: ignore[method-assign]
