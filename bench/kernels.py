@@ -4,7 +4,8 @@ Prints a table and, as the last line, one flat JSON object of ratios. Attention:
 layer's attention over a batch of 16 texts, each side from the projections that it would have. torch's fused attention
 on tokens padded to the longest text, which come padded (nothing is paid for that), on the groups of similar length that
 we make, and text by text. Dropout: the forward and backward pass over the states of such a batch. Products: those of a
-linear layer, forward and backward; ours differ from torch's only on AMD processors with AVX-512. Words: the gradient of
+linear layer, forward and backward; ours differ from torch's only on AMD processors with AVX-512; and ours in bfloat16,
+as runs have them on processors with instructions for it, next to ours in float32. Words: the gradient of
 the word embeddings, from the lookup to the update, for a vocabulary of 30,522. Both sides in one process, taking turns,
 with one thread, by the processor's time; values and gradients are compared first.
 """
@@ -27,6 +28,7 @@ from frostline.kernels.attention import _fused, _GroupedAttention, _heads
 from frostline.kernels.batch_layout import Layout
 from frostline.kernels.dropout import Noise, drop
 from frostline.kernels.products import fast_products
+from frostline.training.half_products import half_products
 from frostline.training.word_gradients import lasting_word_gradients
 
 BATCH, HEADS, ROUNDS, REPEATS = 16, 12, 9, 5
@@ -139,6 +141,22 @@ def compare_products(tokens: int, width: int, wide: int, rounds: int) -> float:
     return result[2]
 
 
+def compare_halves(tokens: int, width: int, wide: int, rounds: int) -> float:
+    """How many times faster the products of a linear layer are in bfloat16 than in float32, both our way."""
+    source = torch.Generator().manual_seed(0)
+    states = torch.randn(tokens, width, generator=source, requires_grad=True)
+    layer, half_layer = torch.nn.Linear(width, wide), torch.nn.Linear(width, wide)
+    gradient = torch.randn(tokens, wide, generator=source)
+
+    def multiply(own: torch.nn.Linear) -> None:
+        torch.autograd.grad(own(states), (states, *own.parameters()), gradient)
+
+    with fast_products(), half_products(half_layer):
+        result = race(repeat(multiply, half_layer), repeat(multiply, layer), rounds=rounds, clock=time.process_time)
+    row(f"products in bfloat16, {tokens} x {width} x {wide}", *result)
+    return result[2]
+
+
 def compare_words(tokens: int, width: int, rounds: int) -> float:
     """How many times faster the gradient of word embeddings is than torch's, with the update of the optimizer."""
     models = [torch.nn.Embedding(30_522, width) for _ in range(2)]
@@ -184,6 +202,7 @@ def main() -> None:
         ratios[f"dropout_{tokens}_{width}"] = compare_dropout(tokens, width, rounds)
     for tokens, width, wide in ((860, 384, 1536), (860, 384, 384), (2200, 768, 3072)):
         ratios[f"products_{tokens}_{width}_{wide}"] = compare_products(tokens, width, wide, rounds)
+        ratios[f"halves_{tokens}_{width}_{wide}"] = compare_halves(tokens, width, wide, rounds)
     for tokens in (400, 2200):
         ratios[f"words_{tokens}"] = compare_words(tokens, 384, rounds)
     print(json.dumps({name: round(value, 2) for name, value in ratios.items()}))

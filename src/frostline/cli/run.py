@@ -87,7 +87,8 @@ def _show(result: Run) -> None:
         f"{run.validation_rows:,} validation rows:\n"
     )
     race = race_table(run.final, run.proposals, METRICS[run.task.metric], decision=run.decision)
-    screen.out().print(screen.rich_table(race.without("learning rate", "because"), left=("", "plan", "from")))
+    screen.out().print(screen.rich_table(race.without("steps", "learning rate"), left=("", "plan", "from")))
+    screen.say_notes(race.notes)
     screen.say("", *run.decision.why, *(f"- {line}" for line in run.given_up))
     if run.tests:
         screen.say("\nOn the test rows, which were read once:")

@@ -184,4 +184,4 @@ def _best_epoch(rows: Sequence[Row], metric: TaskMetric) -> str:
     best = max(quality, key=lambda row: metric.gain * float(row["value"]))
     last = max(row["epoch"] for row in quality if row["plan"] == best["plan"])
     value = f"{best['value']:.1f} points" if _scale(metric)[1] else f"a {metric.name} of {best['value']:.4g}"
-    return f"{best['plan']} is best after epoch {best['epoch']:g} of {last:g}: {value} on validation"
+    return f"{best['plan']} is best after epoch {best['epoch']:.3g} of {last:.3g}: {value} on validation"

@@ -300,5 +300,5 @@ class _Rounds:
         metric = METRICS[self.trials.shared.task.metrics[0]]
         table = race_table([entry.record for entry in best_first], [entry.proposal for entry in best_first], metric)
         title = f"{self.part}, round {number}: {len(entries)} of {total} trials"
-        ranking = replace(table.without("because"), title=title)
+        ranking = replace(table, title=title)
         self.progress(Step(stage=self.part, detail=f"round {number}", done=len(entries), total=total, table=ranking))

@@ -33,14 +33,9 @@ def race_table(
         if decision is not None:
             row[metric.gap("difference to best (95%)")] = str(decision.against_best.get(entry.trial, ""))
         row |= _cost_cells(costs.get(str(entry.plan.identity())))
-        row |= {
-            "seconds": f"{entry.seconds:.1f}",
-            "learning rate": f"{entry.learning_rate:g}",
-            "from": entry.origins,
-            "because": entry.plan.because,
-        }
+        row |= {"seconds": f"{entry.seconds:.1f}", **_training_cells(entry), "from": entry.origins}
         rows.append(row)
-    return table_of("race", "", rows)
+    return table_of("race", "", rows, notes=_order(entries, metric))
 
 
 def round_tables(run: RunRecord) -> list[Table]:
@@ -49,9 +44,7 @@ def round_tables(run: RunRecord) -> list[Table]:
     for number, entries in reversed(list(enumerate(run.race, 1))):
         decision = run.decision if number == len(run.race) else None
         table = race_table(entries, run.proposals, metric, decision=decision)
-        epochs = min(entry.epochs for entry in entries)  # a head alone has more
-        passes = f"{epochs} epoch{'' if epochs == 1 else 's'}"
-        tables.append(replace(table, title=f"Round {number}: {entries[0].train_rows:,} training rows, {passes}"))
+        tables.append(replace(table, title=f"Round {number}: {entries[0].train_rows:,} training rows"))
     return tables
 
 
@@ -72,6 +65,22 @@ def tests_table(run: RunRecord) -> Table:
             }
         )
     return table_of("tests", "", rows)
+
+
+def _training_cells(entry: RaceEntry) -> dict[str, Cell]:
+    """Return how long and how fast a plan was trained."""
+    if entry.steps is None and not entry.learning_rate:
+        return {"steps": "solved", "learning rate": ""}
+    epochs = f"{entry.epochs} epoch{'' if entry.epochs == 1 else 's'}"  # the first files counted epochs alone
+    return {"steps": epochs if entry.steps is None else f"{entry.steps:,}", "learning rate": f"{entry.learning_rate:g}"}
+
+
+def _order(entries: Sequence[RaceEntry], metric: TaskMetric) -> tuple[str, ...]:
+    """Return why a plan is above another one with a better score, if any is."""
+    values = [metric.gain * entry.validation[metric.name] for entry in entries]
+    if values == sorted(values, reverse=True):
+        return ()
+    return ("a plan above one with a better score is expected to be better on other rows, from how plans usually do",)
 
 
 def _column(metric: TaskMetric) -> str:

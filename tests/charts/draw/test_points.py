@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from frostline.charts.draw import strip
+from frostline.charts.draw import scatter, strip
 
 HEIGHTS = [60.0, 61.0, 61.5, 64.0, 70.0, 62.0]
 
@@ -39,3 +39,24 @@ def test_every_panel_has_a_shape_from_the_right_edge_a_quarter_wide():
 @pytest.mark.parametrize("heights", [HEIGHTS[:4], [61.0] * 8])
 def test_few_or_equal_values_have_no_shape(heights: list[float]):
     assert drawn(density=True, heights={"one": heights}) == drawn(density=False, heights={"one": heights})
+
+
+@pytest.mark.parametrize(
+    ("seconds", "ends"),
+    [([0.6, 103.0, 255.0], [0, 280.5]), ([80.0, 103.0, 255.0], None), ([-5.0, 20.0], None)],
+)
+def test_an_axis_begins_at_0_where_values_begin_near_it(seconds: list[float], ends: list[float] | None):
+    rows = [{"seconds": second, "score": number, "kind": "tried"} for number, second in enumerate(seconds)]
+    spec = scatter(rows, "seconds", "score", x_title="", y_title="", colour="kind", colour_title="")
+    scales = [scale for scale in _scales(spec) if "domainMax" in scale]
+    assert [[scale["domainMin"], pytest.approx(scale["domainMax"])] for scale in scales][:1] == ([ends] if ends else [])
+
+
+def _scales(spec: Any) -> list[dict[str, Any]]:
+    """Return the scales of all horizontal axes in a chart."""
+    if isinstance(spec, list):
+        return [scale for part in spec for scale in _scales(part)]
+    if not isinstance(spec, dict):
+        return []
+    own = [spec["x"]["scale"]] if "scale" in spec.get("x", {}) and isinstance(spec["x"], dict) else []
+    return own + [scale for name, part in spec.items() if name != "data" for scale in _scales(part)]

@@ -22,6 +22,8 @@ from frostline.charts.theme import CATEGORIES, GREY
 _ENOUGH_TO_SMOOTH = 5  # values; a smooth curve through fewer would be invented
 _WIDE = 6  # columns with enough room for horizontal names
 _STEPS = 40  # points of a distribution's outline
+_NEAR = 0.1  # share of the largest value below which the smallest is near 0
+_ROOM = 1.1  # times the largest value, so that names beside points have room
 
 
 def scatter(
@@ -59,7 +61,7 @@ def scatter(
     """
     import altair as alt
 
-    across = alt.Scale(type="log", nice=False, padding=14) if log else alt.Scale(zero=False, padding=14)
+    across = alt.Scale(type="log", nice=False, padding=14) if log else _linear([float(row[x]) for row in rows])
     height = alt.Y(f"{y}:Q", title=y_title, scale=alt.Scale(zero=False, padding=10))
     base = alt.Chart().encode(x=alt.X(f"{x}:Q", title=x_title, scale=across), y=height)
     groups = encode_colour(rows, colour, colour_title, colours) | encode_shape(rows, colour, colour_title)
@@ -240,3 +242,13 @@ def side_by_side(
         text = named.mark_text(fontSize=10, **turned)
         parts.append(text.encode(y=f"{interval[1] if interval else y}:Q", text=f"{label}:N"))
     return as_spec(arrange_panels(parts, rows, levels, panel, independent=True))
+
+
+def _linear(values: Sequence[float]) -> Any:
+    """Return the scale of an axis: from 0 where values without a sign begin near it, else as wide as the values."""
+    import altair as alt
+
+    least, most = min(values, default=0.0), max(values, default=0.0)
+    if 0 <= least < _NEAR * most:
+        return alt.Scale(domainMin=0, domainMax=_ROOM * most, nice=True)
+    return alt.Scale(zero=False, padding=14)
