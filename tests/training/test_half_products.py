@@ -110,3 +110,26 @@ def test_every_family_trains_and_is_judged_in_float32(name):
     trained = train(tunable, rows, rows, recipe, metrics=("accuracy",), learning_rate=1e-3)
     tunable.eval()
     assert torch.equal(trained.outputs, rows.outputs(tunable))
+
+
+def test_batches_of_any_size_have_the_products_of_their_own_rows_alone():
+    """Rows of zeros that fill a matrix up never reach a result."""
+    torch.manual_seed(0)
+    layer, upstream = nn.Linear(7, 3), torch.randn(130, 3)
+    states = torch.randn(130, 7)
+    products, of_states, of_weights = [], [], []
+    for rows in (1, 63, 64, 65, 130):
+        layer.zero_grad()
+        own = states[:rows].clone().requires_grad_()
+        with half_products(layer):
+            product = layer(own)
+        product.backward(upstream[:rows])
+        products.append(product.detach()[:1])
+        of_states.append(own.grad[:1])
+        direct = rounded(upstream[:rows]).T @ rounded(states[:rows])
+        of_weights.append((layer.weight.grad.double() - direct).abs().max() / direct.abs().max())
+        assert product.shape == (rows, 3)
+        assert own.grad.shape == (rows, 7)
+    for values in (products, of_states):
+        torch.testing.assert_close(torch.cat(values), values[0].expand(len(values), -1), rtol=ROUNDING, atol=1e-6)
+    assert max(of_weights) < ROUNDING

@@ -3,6 +3,9 @@
 Processors with instructions for bfloat16 multiply it twice as fast as float32, and products take two thirds of a
 training step. torch's autocast rounds more than the products, which is not faster on a CPU. Here weights, their
 updates, sums, norms and attention keep float32, and evaluation computes in float32 throughout.
+
+oneDNN prepares a product once for each shape, which takes longer than the product itself, and every batch has another
+number of tokens. So rows of zeros fill matrices up to a multiple of 64, and few shapes are left.
 """
 
 from __future__ import annotations
@@ -18,6 +21,8 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from frostline.records import Recipe
+
+_ROWS = 64  # matrices have a multiple of so many
 
 
 def multiplies_halves_fast() -> bool:
@@ -66,23 +71,38 @@ class _HalfLinear(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, states: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        half, half_weight = states.bfloat16(), weight.bfloat16()
+        half, half_weight = _filled_half(states), weight.bfloat16()
         needs_states, needs_weight, _ = ctx.needs_input_grad
         ctx.save_for_backward(half if needs_weight else None, half_weight if needs_states else None)
-        product = F.linear(half, half_weight).float()
+        product = _rows_of(F.linear(half, half_weight), states.shape[:-1])
         return product if bias is None else product.add_(bias)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
         half, half_weight = ctx.saved_tensors
-        rows = gradient.flatten(0, -2)
-        half_rows = rows.bfloat16()
+        half_rows = _filled_half(gradient)
         of_states = of_weight = of_bias = None
         if half_weight is not None:
-            of_states = (half_rows @ half_weight).float().view(*gradient.shape[:-1], -1)
+            of_states = _rows_of(half_rows @ half_weight, gradient.shape[:-1])
         if half is not None:
-            of_weight = (half_rows.t() @ half.flatten(0, -2)).float()
+            of_weight = (half_rows.t() @ half).float()
         if ctx.needs_input_grad[2]:
-            of_bias = rows.sum(0)
+            of_bias = gradient.flatten(0, -2).sum(0)
         return of_states, of_weight, of_bias
+
+
+def _filled_half(states: Tensor) -> Tensor:
+    """Return the rows of states (..., width) in bfloat16, and rows of zeros up to a multiple of 64."""
+    rows = states.flatten(0, -2)
+    filled = rows.new_empty((-(-len(rows) // _ROWS) * _ROWS, rows.shape[1]), dtype=torch.bfloat16)
+    filled[: len(rows)] = rows
+    filled[len(rows) :] = 0
+    return filled
+
+
+def _rows_of(filled: Tensor, shape: torch.Size) -> Tensor:
+    """Return the first rows of a product in float32, (*shape, width), without those that were filled up."""
+    rows = torch.empty((*shape, filled.shape[1]), dtype=torch.float32)
+    rows.view(-1, filled.shape[1]).copy_(filled[: shape.numel()])
+    return rows
