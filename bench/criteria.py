@@ -40,6 +40,7 @@ from pathlib import Path
 import numpy as np
 import torch
 import transformers
+from forecast_forms import WARM_UP, gains_after_warm_up, gains_with_rate_and_steps, sets_of
 from ranks import ceiling, depth_columns, partial_correlation
 from regret import over_sources
 from scipy.stats import rankdata
@@ -65,6 +66,8 @@ FORECASTS: dict[str, dict[str, object]] = {
     "plan forecast, one halving": {"halvings": 1},
     "plan forecast, rank 128": {"rank": 128},
 }
+WITH_RATE = "plan forecast, with rate and steps"
+WARM = f"plan forecast, after {WARM_UP} steps"
 SHUFFLED = "plan forecast, shuffled labels"
 PASS = "one pass"
 DEPTH = ("closeness to the middle", "number of layers")
@@ -137,6 +140,8 @@ def criteria_of(task: Task, plans: Sequence[Plan]) -> dict[str, Callable[[Eviden
         "probe.mixed, shares": of_shares,
         "probe.mixed, layers of the plan": partial(of_mixed_probes, plans=plans),
         **forecasts,
+        WITH_RATE: partial(of_form, plans=plans, gains=with_rate_and_steps),
+        WARM: partial(of_form, plans=plans, gains=gains_after_warm_up),
         SHUFFLED: lambda evidence: of_forecast(NULLS["shuffled"](evidence, poolings=()), plans=plans),
     }
 
@@ -166,12 +171,24 @@ def of_mixed_probes(evidence: Evidence, *, plans: Sequence[Plan]) -> Values:
 def of_forecast(evidence: Evidence, *, plans: Sequence[Plan], **options: object) -> Values:
     """Return the forecast gain of each plan, of which full fine-tuning also tunes the embeddings."""
     made = make_forecast(evidence.in_order(), **options)  # type: ignore[arg-type]
-    sets = [(0, *plan.layers) if plan.embeddings else plan.layers for plan in plans]
-    gains = made.gains(sets, uncertainty=False).values.tolist()
-    return {
-        "better": "high",
-        "plans": {plan_name(plan): number(gain) for plan, gain in zip(plans, gains, strict=True)},
-    }
+    return of_plans(plans, made.gains(sets_of(plans), uncertainty=False).values.tolist())
+
+
+def of_form(evidence: Evidence, *, plans: Sequence[Plan], gains: Callable[..., list[float]]) -> Values:
+    """Return the gain of each plan by another form of the forecast."""
+    return of_plans(plans, gains(evidence, plans))
+
+
+def with_rate_and_steps(evidence: Evidence, plans: Sequence[Plan]) -> list[float]:
+    """Return the forecast of each plan with its own learning rate."""
+    assert evidence.encoder is not None
+    return gains_with_rate_and_steps(make_forecast(evidence.in_order()), plans, width=evidence.encoder.width)
+
+
+def of_plans(plans: Sequence[Plan], values: Sequence[float]) -> Values:
+    """Return values of plans as they are recorded."""
+    named = zip(plans, values, strict=True)
+    return {"better": "high", "plans": {plan_name(plan): number(value) for plan, value in named}}
 
 
 def number(value: float) -> float | None:
@@ -322,7 +339,7 @@ def report_chance(rhos: Mapping[str, Mapping[str, float]], means: Mapping[str, S
     """Print how far forecasts are from that with shuffled labels, and how many intervals leave out 0."""
     figures: dict[str, float] = {}
     by_chance = rhos.get(SHUFFLED, {})
-    for name in [name for name in FORECASTS if name in rhos and by_chance]:
+    for name in [name for name in (*FORECASTS, WITH_RATE, WARM) if name in rhos and by_chance]:
         gap = mean_of({case: rhos[name][case] - by_chance[case] for case in rhos[name] if case in by_chance})
         print(f"{name} minus that with shuffled labels, given depth: {shown(gap[0])} {interval(gap)}")
         figures |= flat(f"{name} minus shuffled", gap)

@@ -13,6 +13,7 @@ from frostline.records.budget import Budget
 from frostline.records.difference import Difference
 from frostline.search.decision import decide, trade_off
 from frostline.search.entries import Entry, Race
+from frostline.search.judging import Judging
 from frostline.tasks import Split, Task
 from frostline.tasks.metrics import METRICS
 
@@ -71,7 +72,7 @@ def decided(entries, budget=None, *, task=None):
     ranked = sorted(entries, key=lambda one: (-one.expected, one.proposal.cost.price))
     race = Race(rounds=(tuple(ranked),))
     rows = len(ranked[0].result.predictions["validation"])
-    return decide(race, task or task_of(rows), budget or Budget(), depth=DEPTH)
+    return decide(race, Judging(task or task_of(rows)), budget or Budget(), depth=DEPTH)
 
 
 FULL, TOP, SHORT, HEAD = Plan.full(DEPTH), Plan.span(5, 6, 6), Plan.span(2, 3, 3), Plan(layers=(), head=6)
@@ -161,8 +162,8 @@ def test_a_difference_that_few_rows_cannot_rule_out_leaves_the_best_plan_and_say
     assert decision.chosen == best.spec.id
     assert decision.good_enough == (best.spec.id,)
     assert decision.why[-1] == (
-        "It is the best on validation; 20 rows are too few to show that any plan that needs less compute to tune is "
-        "within 1 point of it. With more validation rows, or a larger `margin`, a cheaper plan may be chosen."
+        "It is the best on validation; 20 validation rows are too few to show that any plan that needs less compute to "
+        "tune is within 1 point of it. With more of them, or a larger `margin`, a cheaper plan may be chosen."
     )
 
 

@@ -16,6 +16,7 @@ from frostline.encoders.loading import load_encoder
 from frostline.plans.learning_rates import head_rate_for, learning_rate_for
 from frostline.plans.lengths import marks
 from frostline.records import EncoderRef, Plan, Recipe, TrialResult
+from frostline.search.judging import Judging
 from frostline.search.race import race
 from frostline.search.trials import Trials
 from frostline.tasks import Split, Task, load_task
@@ -35,7 +36,7 @@ DEPTH, WIDTH, ROWS = 12, 32, 400
 class Scripted:
     """Trials of which a script says how good each is after a number of steps, or why it fails."""
 
-    def __init__(self, value, *, metric="accuracy", loss=None):
+    def __init__(self, value, *, metric="accuracy", loss=None, folds=None):
         labels = (0.0, 1.0) * (ROWS // 2) if metric == "mse" else (0, 1) * (ROWS // 2)
         split = Split(texts=("ice",) * ROWS, labels=labels, rows=tuple(range(1, ROWS + 1)))
         kind = "regression" if metric == "mse" else "classification"
@@ -49,7 +50,7 @@ class Scripted:
         self.value, self.metric, self.loss = value, metric, loss or (lambda spec, step: 1 - value(spec, step))
         self.ran, self.forgotten, self.recorded = [], [], set()
         self.store = SimpleNamespace(get=lambda spec: spec if spec.id in self.recorded else None)
-        self.rows = ROWS
+        self.rows, self.folds, self.judging = ROWS, folds, Judging(task)
 
     def spec(self, plan, recipe):
         return make_spec(self.shared, plan, recipe)

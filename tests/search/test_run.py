@@ -15,7 +15,7 @@ from frostline.encoders.encoder import Encoder
 from frostline.errors import DataError, MeasureError, OptionError
 from frostline.records import LayerScores, Plan, Recipe
 from frostline.records.budget import Budget
-from frostline.search import course, planning
+from frostline.search import course, judging, planning
 from frostline.search import run as running
 from frostline.search.validation import with_more_validation
 from frostline.stats.intervals import compare
@@ -24,6 +24,14 @@ from frostline.trials import run_trial as trials
 from frostline.trials.store import Store
 
 RECIPE = Recipe(epochs=2, batch=16, threads=1)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def judged_on_validation_rows():
+    """Few rows, as these are, are judged in folds; what is tested here is the race on validation rows."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(judging, "FEWEST", 0)
+        yield
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -13,7 +13,7 @@ from frostline.errors import OptionError, TrialError
 from frostline.progress import Step
 from frostline.records import Recipe
 from frostline.records.compute import Compute
-from frostline.trials import run_trial as trials
+from frostline.trials import folds
 from frostline.trials.store import Store
 
 RECIPE = Recipe(epochs=2, batch=16, threads=1)
@@ -90,7 +90,7 @@ def test_a_bug_in_a_trial_ends_the_run_and_is_recorded_with_its_traceback(encode
     def broken(*given, **more):
         raise ZeroDivisionError("by zero")
 
-    monkeypatch.setattr(trials, "execute", broken)
+    monkeypatch.setattr(folds, "tunable_for", broken)
     with pytest.raises(TrialError, match="failed: ZeroDivisionError: by zero") as error:
         frostline.run(encoder, rows, output=tmp_path / "run", recipe=RECIPE)
     assert "in broken" in error.value.details
@@ -105,7 +105,7 @@ def test_a_run_that_a_bug_has_ended_runs_that_trial_again(here, encoder, rows, t
         raise ZeroDivisionError("by zero")
 
     with monkeypatch.context() as patch:
-        patch.setattr(trials, "execute", broken)
+        patch.setattr(folds, "tunable_for", broken)
         with pytest.raises(TrialError):
             frostline.run(encoder, rows, output=tmp_path / "run", recipe=RECIPE)
     again = frostline.run(encoder, rows, output=tmp_path / "run", recipe=RECIPE)

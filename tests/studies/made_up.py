@@ -51,6 +51,7 @@ class MadeUp:
 def checksum(spec):
     """A number for the trial that is the same on every machine: no revision, no fingerprint, no reasons."""
     told = spec.to_json()
+    told["recipe"]["precision"] = told["recipe"]["precision"] or "float32"  # as studies train where none is given
     options = {key: value for key, value in told["options"].items() if key != "other"}
     said = [{**told["plan"], "because": ""}, told["recipe"], told["surgery"], told["train_rows"], spec.task.name]
     if spec.kind != "tune":

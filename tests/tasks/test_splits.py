@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from frostline.errors import OptionError
 from frostline.tasks import Split, sample
-from frostline.tasks.splits import count_duplicates, count_twins, divide, row_contents, strata_of
+from frostline.tasks.splits import count_duplicates, count_twins, divide, folds, row_contents, strata_of
 
 
 def numbered(*labels: float, texts: list[str] | None = None, groups: list[str] | None = None) -> Split:
@@ -64,6 +64,42 @@ def test_the_same_seed_gives_the_same_parts_whatever_the_order_of_the_file(split
     if len(set(row_contents(split))) == len(split):
         turned = divide(split.take(reversed(range(len(split)))), size, seed=seed, purpose="test")
         assert set(turned[1].texts) == set(one[1].texts)
+
+
+@settings(max_examples=60, deadline=None)
+@given(split=splits(grouped=True), count=st.integers(2, 5), seed=st.integers(0, 5))
+def test_every_row_is_in_exactly_one_fold_and_neither_groups_nor_copies_are_in_two(split: Split, count, seed):
+    parts = folds(split, count, seed=seed, purpose="test")
+    assert len(parts) == count
+    assert sorted(row for part in parts for row in part) == list(range(len(split)))
+    for keys in (split.groups or (), row_contents(split)):
+        owners: dict[object, set[int]] = defaultdict(set)
+        for number, part in enumerate(parts):
+            for row in part:
+                owners[keys[row]].add(number)
+        assert all(len(numbers) == 1 for numbers in owners.values())
+
+
+@settings(max_examples=60, deadline=None)
+@given(split=splits(unique=True), count=st.integers(2, 5), seed=st.integers(0, 5))
+def test_folds_of_single_rows_are_as_large_as_each_other_and_have_every_class_in_proportion(split: Split, count, seed):
+    parts = folds(split, count, seed=seed, purpose="test")
+    sizes = Counter(split.labels)
+    for part in parts:
+        assert abs(len(part) - len(split) / count) <= 1 + len(sizes)
+        shares = Counter(split.labels[row] for row in part)
+        assert all(abs(shares[label] - sizes[label] / count) <= 2 for label in sizes)
+
+
+def test_folds_depend_on_the_seed_and_not_on_the_order_of_the_file():
+    split = numbered(*[0, 1] * 20)
+    backwards = split.take(range(39, -1, -1))
+
+    def texts(rows: Split, seed: int) -> list[list[str]]:
+        return [sorted(rows.texts[row] for row in part) for part in folds(rows, 4, seed=seed, purpose="test")]
+
+    assert texts(split, 0) == texts(backwards, 0)
+    assert texts(split, 0) != texts(split, 1)
 
 
 def test_another_seed_and_another_purpose_give_other_parts():

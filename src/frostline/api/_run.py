@@ -19,10 +19,10 @@ from frostline.records import Recipe
 from frostline.records.budget import Budget
 from frostline.records.compute import Compute
 from frostline.report.pages import write_report
+from frostline.search.judging import divided_for_search
 from frostline.search.planning import Inputs
 from frostline.search.run import Search, check_task
 from frostline.search.run_result import Run
-from frostline.search.validation import with_more_validation
 from frostline.tasks import Task
 from frostline.training.half_products import usual_precision
 from frostline.trials.make_executor import make_executor, source_of
@@ -70,24 +70,22 @@ def run(
     """
     folder, recipe, compute = Path(output), _checked(to_recipe(recipe) or Recipe()), compute or Compute()
     check_folder(folder, overwrite=overwrite)
-    task = to_task_or_sample(task, seed=recipe.seed)
+    task, budget = to_task_or_sample(task, seed=recipe.seed), budget or Budget()
     check_task(task)
-    task = with_more_validation(task, seed=recipe.seed) if refit else task
+    task, folds = divided_for_search(task, refit=refit, goal=budget.goal, seed=recipe.seed)
     loaded = to_encoder(encoder, device=compute.device)
+    threads, precision = _threads(recipe, compute), recipe.precision or usual_precision(loaded.device)
     with computing(threads=recipe.threads):
         inputs = Inputs(
             encoder=loaded,
             task=task,
-            recipe=replace(
-                recipe,
-                threads=_threads(recipe, compute),
-                precision=recipe.precision or usual_precision(loaded.device),
-            ),
-            budget=budget or Budget(),
+            recipe=replace(recipe, threads=threads, precision=precision),
+            budget=budget,
             allow_frostline_only=allow_frostline_only,
             cache=cache,
             proof=proof,
             refit=refit,
+            folds=folds,
         )
         source = source_of(encoder, loaded) if compute.leaves_this_process else None
         return _search(inputs, folder, compute, source, progress).run(overwrite=overwrite)

@@ -84,7 +84,7 @@ def _show(result: Run) -> None:
     screen.say(f"{run.encoder.name} ({run.encoder.layers} layers) on {run.task.name}", style="bold")
     screen.say(
         f"{counted(len(run.proposals), 'plan')} raced in {counted(len(run.race), 'round')}; those that were left, on "
-        f"{run.validation_rows:,} validation rows:\n"
+        f"{run.judged_on}:\n"
     )
     race = race_table(run.final, run.proposals, METRICS[run.task.metric], decision=run.decision)
     screen.out().print(screen.rich_table(race.without("steps", "learning rate"), left=("", "plan", "from")))

@@ -95,6 +95,16 @@ class Judged(Record):
     choice_minus_it: Difference | None
 
 
+def judging_rows(rows: int, *, folds: int | None) -> str:
+    """Return in words which rows plans are judged on.
+
+    Args:
+        rows: their number.
+        folds: number of folds of all labelled rows; None for validation rows.
+    """
+    return f"{rows:,} validation rows" if folds is None else f"{rows:,} labelled rows in {folds} folds"
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunRecord(Record, Displayed):
     """The complete record of a run.
@@ -115,7 +125,8 @@ class RunRecord(Record, Displayed):
         proposals: the plans that took part and their costs.
         notes: remarks for the reader, one sentence each.
         seconds: time of measuring, planning, racing and testing.
-        validation_rows: number of validation rows; None in the first files.
+        validation_rows: number of rows that plans were judged on; None in the first files.
+        folds: number of folds of all labelled rows that they were judged in; None if they were validation rows.
         is_finished: whether the search had come to its end when this was written.
     """
 
@@ -135,6 +146,7 @@ class RunRecord(Record, Displayed):
     notes: tuple[str, ...]
     seconds: Mapping[str, float]
     validation_rows: int | None = None
+    folds: int | None = None
     is_finished: bool = True
 
     def __post_init__(self) -> None:
@@ -142,6 +154,11 @@ class RunRecord(Record, Displayed):
         for what, trial in [("choice", self.decision.chosen), *((test.name, test.trial) for test in self.tests)]:
             if trial not in ids:
                 raise ValueError(f"{what}: trial {trial} is not in the last round of the race")
+
+    @property
+    def judged_on(self) -> str:
+        """The rows that plans were judged on, in words."""
+        return judging_rows(self.validation_rows or 0, folds=self.folds)
 
     @property
     def final(self) -> tuple[RaceEntry, ...]:

@@ -24,7 +24,7 @@ def run_page(opened: Opened) -> Page:
     figures = {figure.name: figure for figure in run_figures(opened)}
     sections = []
     if "tests" in figures:
-        text = ["The test rows were used once, after the plan was chosen on the validation rows."]
+        text = [f"The test rows were used once, after the plan was chosen on {run.judged_on}."]
         sections.append(Section(name="Quality", text=text, figures=[figures["tests"]], tables=[tests_table(run)]))
     sections += score_sections(opened)
     sections.append(

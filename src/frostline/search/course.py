@@ -97,9 +97,9 @@ class Course:
                 continue
             seed = self.inputs.recipe.seed
             self.decision = decide(
-                self.outcome, self.inputs.task, self.inputs.budget, depth=self.inputs.encoder.depth, seed=seed
+                self.outcome, self.inputs.judging, self.inputs.budget, depth=self.inputs.encoder.depth, seed=seed
             )
-            self.final = self.outcome.entry(self.decision.chosen).spec
+            self.final = self.trials.of_model(self.outcome.entry(self.decision.chosen).spec)
             if self.saved != self.final.id:
                 self.clock.progress(Step(stage="saving the best model so far"))
                 self._save([], model_of(self.test.context, self.final), is_finished=False)
@@ -108,7 +108,8 @@ class Course:
 
     def refit(self) -> None:
         """Train the choice on the training and validation rows together, as long as it was best on validation."""
-        if not self.inputs.refit or self.outcome is None or self.decision is None:
+        is_whole = self.inputs.folds is not None  # models of plans that were judged in folds are on all rows
+        if not self.inputs.refit or is_whole or self.outcome is None or self.decision is None:
             return
         chosen = self.outcome.entry(self.decision.chosen)
         recipe = replace(chosen.spec.recipe, rows="all")
@@ -141,7 +142,7 @@ class Course:
 
     def _save(self, tests: Sequence[Judged], tuned: Tuned, *, is_finished: bool) -> Run:
         assert self.outcome is not None and self.decision is not None and self.final is not None  # noqa: S101
-        task, seed = self.inputs.task, self.inputs.recipe.seed
+        seed = self.inputs.recipe.seed
         record = RunRecord(
             encoder=self.scores.encoder,
             task=self.scores.task,
@@ -149,14 +150,15 @@ class Course:
             recipe=tuned.recipe,
             budget=self.inputs.budget,
             decision=self.decision,
-            given_up=trade_offs(task, self.outcome, self.decision, tests, seed=seed),
+            given_up=trade_offs(self.inputs.judging, self.outcome, self.decision, tests, seed=seed),
             tests=tuple(tests),
             race=tuple(tuple(entry.record for entry in entries) for entries in self.outcome.rounds),
             failed=self.outcome.failed,
             proposals=tuple(self.proposals),
             notes=tuple(dict.fromkeys([*self.notes, *self.outcome.notes, *tuned.notes, *self.trials.shared.notes])),
             seconds=dict(self.clock.laps),
-            validation_rows=len(task.validation or ()),
+            validation_rows=len(self.inputs.judging.rows),
+            folds=self.inputs.folds,
             is_finished=is_finished,
         )
         run = Run(

@@ -9,8 +9,8 @@ from frostline.records.budget import GOALS, Budget
 from frostline.records.difference import Difference
 from frostline.records.run import Decision, Judged
 from frostline.search.entries import Entry, Race
-from frostline.stats.intervals import compare
-from frostline.tasks import METRICS, Task
+from frostline.search.judging import Judging
+from frostline.tasks import METRICS
 
 _PRICES: Mapping[str, Callable[[Entry], float]] = {
     "cheapest": lambda entry: entry.proposal.cost.price,
@@ -26,7 +26,7 @@ _CHEAPER = {
 }
 
 
-def decide(race: Race, task: Task, budget: Budget, *, depth: int, seed: int = 0) -> Decision:
+def decide(race: Race, judging: Judging, budget: Budget, *, depth: int, seed: int = 0) -> Decision:
     """Choose among the plans that were trained to the end, by validation alone.
 
     A plan is good enough if the 95% interval of its difference to the leader lies above minus the margin; the leader is
@@ -35,20 +35,20 @@ def decide(race: Race, task: Task, budget: Budget, *, depth: int, seed: int = 0)
 
     Args:
         race: the race, finished or not.
-        task: the task, with its validation rows.
+        judging: the task, and the rows that plans were judged on.
         budget: margin and goal.
         depth: number of layers of the whole encoder.
         seed: seed of the bootstrap.
     """
     price = _PRICES[budget.goal]
-    margin = budget.margin_of(METRICS[task.metrics[0]].points)
+    margin = budget.margin_of(METRICS[judging.task.metrics[0]].points)
     early = [entry for entry in race.final if not entry.proposal.joins_late] or list(race.final)
     leader = early[0]
-    gaps = {entry.spec.id: _difference(task, entry, leader, seed=seed) for entry in early}
+    gaps = {entry.spec.id: judging.difference(entry.result, leader.result, seed=seed) for entry in early}
     good_enough = [entry for entry in early if entry is leader or gaps[entry.spec.id].is_non_inferior(margin)]
     of_race = chosen = min(good_enough, key=lambda entry: (price(entry), -entry.value))
     late = next((entry for entry in race.final if entry not in early), None)
-    proof = None if late is None else _difference(task, late, of_race, seed=seed)
+    proof = None if late is None else judging.difference(late.result, of_race.result, seed=seed)
     is_replaced = proof is not None and proof.low > 0 and proof.value > margin
     if late is not None and is_replaced:
         chosen, good_enough = late, [late]
@@ -56,7 +56,7 @@ def decide(race: Race, task: Task, budget: Budget, *, depth: int, seed: int = 0)
     decision = Decision(
         chosen=chosen.spec.id,
         best=best.spec.id,
-        against_best={entry.spec.id: _difference(task, entry, best, seed=seed) for entry in race.final},
+        against_best={entry.spec.id: judging.difference(entry.result, best.result, seed=seed) for entry in race.final},
         good_enough=tuple(entry.spec.id for entry in good_enough),
         why=(),
         proof=proof,
@@ -64,16 +64,8 @@ def decide(race: Race, task: Task, budget: Budget, *, depth: int, seed: int = 0)
     )
     plan = chosen.proposal.plan
     source = [f"Proposed by {chosen.proposal.origins}: {plan.because}."] if plan.because else []
-    reason = _reason(race, decision, of_race, leader, gaps, task, budget)
+    reason = _reason(race, decision, of_race, leader, gaps, judging, budget)
     return replace(decision, why=(f"{plan.name}: {plan.in_words(depth)}.", *source, *reason))
-
-
-def _difference(task: Task, entry: Entry, other: Entry, *, seed: int) -> Difference:
-    """Return how much better a plan is than another one on the validation rows."""
-    assert task.validation is not None  # noqa: S101 (checked before the race)
-    labels, groups = task.validation.labels, task.validation.groups
-    own, others = (trial.result.predictions["validation"] for trial in (entry, other))
-    return compare(labels, own, others, task.metrics[0], groups=groups, seed=seed)
 
 
 def _reason(
@@ -82,43 +74,43 @@ def _reason(
     of_race: Entry,
     leader: Entry,
     gaps: Mapping[str, Difference],
-    task: Task,
+    judging: Judging,
     budget: Budget,
 ) -> list[str]:
     """Return sentences on why the plan was chosen, and on the comparison with full fine-tuning."""
-    metric, rows = METRICS[task.metrics[0]], len(task.validation or ())
+    metric, rows = METRICS[judging.task.metrics[0]], judging.in_words
     margin = budget.margin_of(metric.points)
     unit = "" if metric.points != 100 else " point" if margin == 1 else " points"
     proof = "" if decision.proof is None else metric.describe_difference(decision.proof)
     if decision.is_proof:
         return [
             f"Full fine-tuning is better than the choice of the race, {of_race.proposal.plan.name}, by more than "
-            f"{margin:g}{unit}: {proof} on {rows:,} validation rows. So it is the choice."
+            f"{margin:g}{unit}: {proof} on {rows}. So it is the choice."
         ]
-    compared = [f"Full fine-tuning minus the choice: {proof} on {rows:,} validation rows."] if proof else []
-    return [_why_of_race(race, decision, leader, gaps, task, budget), *compared]
+    compared = [f"Full fine-tuning minus the choice: {proof} on {rows}."] if proof else []
+    return [_why_of_race(race, decision, leader, gaps, judging, budget), *compared]
 
 
 def _why_of_race(
-    race: Race, decision: Decision, leader: Entry, gaps: Mapping[str, Difference], task: Task, budget: Budget
+    race: Race, decision: Decision, leader: Entry, gaps: Mapping[str, Difference], judging: Judging, budget: Budget
 ) -> str:
     early = [entry for entry in race.final if entry.spec.id in gaps]
     if budget.goal == "best":
         return f"It is the best of {len(early)} plans on validation."
-    metric, rows = METRICS[task.metrics[0]], len(task.validation or ())
+    metric, rows = METRICS[judging.task.metrics[0]], judging.in_words
     margin, price = budget.margin_of(metric.points), _PRICES[budget.goal]
     unit = "" if metric.points != 100 else " point" if margin == 1 else " points"
     if decision.chosen != leader.spec.id:
         difference = metric.describe_difference(gaps[decision.chosen])
         return (
             f"It is {GOALS[budget.goal]} of the {len(decision.good_enough)} plans shown to be within {margin:g}{unit} "
-            f"of the best one, {leader.proposal.plan.name}: {difference} on {rows:,} validation rows."
+            f"of the best one, {leader.proposal.plan.name}: {difference} on {rows}."
         )
     luckiest = max(early, key=lambda entry: entry.value)
     if luckiest.value > leader.value:
         difference = metric.describe_difference(gaps[luckiest.spec.id])
         return (
-            f"Its layers do best on most tasks, and {rows:,} validation rows are too few to show that "
+            f"Its layers do best on most tasks, and {rows} are too few to show that "
             f"{luckiest.proposal.plan.name} is better on this one: {difference}."
         )
     cheaper = [gaps[entry.spec.id] for entry in early if price(entry) < price(leader)]
@@ -130,28 +122,31 @@ def _why_of_race(
             f"{margin:g}{unit} worse."
         )
     return (
-        f"It is the best on validation; {rows:,} rows are too few to show that any plan {_CHEAPER[budget.goal]} is "
-        f"within {margin:g}{unit} of it. With more validation rows, or a larger `margin`, a cheaper plan may be chosen."
+        f"It is the best on validation; {rows} are too few to show that any plan {_CHEAPER[budget.goal]} is "
+        f"within {margin:g}{unit} of it. With more of them, or a larger `margin`, a cheaper plan may be chosen."
     )
 
 
-def trade_offs(task: Task, race: Race, decision: Decision, tests: Sequence[Judged], *, seed: int) -> tuple[str, ...]:
+def trade_offs(
+    judging: Judging, race: Race, decision: Decision, tests: Sequence[Judged], *, seed: int
+) -> tuple[str, ...]:
     """Return what the choice costs and saves compared with each baseline, one line each.
 
     Args:
-        task: the task, for its metric, and for its validation rows if there are no test rows.
+        judging: the task, and the rows that plans were judged on, which count where there are no test rows.
         race: the finished race.
         decision: the choice.
         tests: the choice and the baselines on the test rows.
         seed: seed of the bootstrap.
     """
-    chosen, metric, split = race.entry(decision.chosen), METRICS[task.metrics[0]], "test" if tests else "validation"
+    chosen, metric = race.entry(decision.chosen), METRICS[judging.task.metrics[0]]
+    split = "test" if tests else "validation"
     on_test = {test.trial: test.choice_minus_it for test in tests}
     lines = []
     for name, trial in race.baselines.items():
         if trial != decision.chosen:
             baseline = race.entry(trial)
-            difference = on_test.get(trial) or _difference(task, chosen, baseline, seed=seed)
+            difference = on_test.get(trial) or judging.difference(chosen.result, baseline.result, seed=seed)
             lines.append(trade_off(chosen, baseline, name, metric.describe_difference(difference, split)))
     return tuple(lines)
 

@@ -18,6 +18,7 @@ from frostline.scoring.measurement import MeasureOptions, measure_layers, texts_
 from frostline.scoring.scores import LAYER_SCORES
 from frostline.scoring.selection import DEFAULT_SCORES
 from frostline.search.head_choice import POOLINGS, SearchedHead, choose_head
+from frostline.search.judging import Judging
 from frostline.search.limits import check_limits, within, worth_trying
 from frostline.search.proposals import PROBE, needed_scores, propose
 from frostline.states.frozen import StatesAt
@@ -41,6 +42,7 @@ class Inputs:
         cache: whether to keep frozen states on disk.
         proof: whether to compare the choice with full fine-tuning.
         refit: whether to train the choice on training and validation rows together.
+        folds: number of folds of all labelled rows that plans are judged in; None to judge them on validation rows.
         every_plan: whether to propose the plans of every strategy. By default a race leaves out those whose layer
             scores need further passes over the rows, which take longer than they have been shown to be worth.
     """
@@ -53,7 +55,13 @@ class Inputs:
     cache: bool = True
     proof: bool = True
     refit: bool = True
+    folds: int | None = None
     every_plan: bool = False
+
+    @property
+    def judging(self) -> Judging:
+        """How plans are judged."""
+        return Judging(self.task, self.folds)
 
     @property
     def layer_scores(self) -> list[str]:

@@ -18,13 +18,7 @@ from collections.abc import Sequence
 from frostline.records import Plan, Proposal
 from frostline.records.budget import Goal
 from frostline.records.difference import Difference
-from frostline.tasks import Task
 
-_FEW = 64  # labelled rows
-FEW_ROWS = (
-    f"fewer than {_FEW} labelled rows cannot show that tuning layers is better than a head alone, so that only heads "
-    "take part; `goal='best'` includes all plans"
-)
 # Points that other plans are worth more than the favourite, over ten development cases: mean, standard deviation.
 _WORTH, _SPREAD = -1.5, 2.5
 _EARLY = 2.0  # points by which differences still change once plans have had their first steps, as a standard deviation
@@ -80,17 +74,6 @@ def promising(proposals: Sequence[Proposal], depth: int, goal: Goal) -> list[Pro
     nearest = sorted(tuned, key=lambda proposal: min(_distance(proposal.plan, plan) for plan in wanted))
     identities = {str(proposal.plan.identity()) for proposal in [*chosen, *nearest[:_LEAST], *_spread(heads, depth)]}
     return [proposal for proposal in early if str(proposal.plan.identity()) in identities]
-
-
-def heads_for_few_rows(proposals: Sequence[Proposal], task: Task, goal: Goal) -> list[Proposal]:
-    """Return the heads alone where there are too few rows to choose anything else on, and otherwise nothing.
-
-    Heads are chosen by cross-validation on all training rows, tuned layers on the validation rows alone.
-    """
-    rows = len(task.train) + len(task.validation or ())
-    if goal == "best" or task.kind == "multiple choice" or rows >= _FEW:
-        return []
-    return [proposal for proposal in proposals if not proposal.plan.layers]
 
 
 def _spread(heads: Sequence[Proposal], depth: int) -> list[Proposal]:

@@ -16,7 +16,7 @@ from math import ceil
 from typing import Literal
 
 from frostline.plans.learning_rates import head_rate_for, learning_rate_for
-from frostline.plans.lengths import LEAST_STEPS, is_converged, round_steps, steps_for
+from frostline.plans.lengths import LEAST_STEPS, fold_steps, is_converged, round_steps, steps_for
 from frostline.progress import Progress, Step, silent
 from frostline.records import Proposal, Recipe, TrialResult, TrialSpec
 from frostline.records.difference import Difference
@@ -25,7 +25,6 @@ from frostline.search.limits import step_seconds
 from frostline.search.prior import expected_difference
 from frostline.search.tables import race_table
 from frostline.search.trials import Trials
-from frostline.stats.intervals import compare
 from frostline.tasks.metrics import METRICS
 from frostline.training.solving import LEFT_OUT
 
@@ -66,6 +65,8 @@ def race(
     runners = sorted(proposals, key=lambda proposal: proposal.cost.price)
     classes = trials.shared.task.outputs
     first, *longer = round_steps(rounds.steps_per_epoch, classes=classes, most=most_steps)
+    if trials.folds is not None:
+        first, longer = fold_steps(rounds.steps_per_epoch, most=most_steps), []
     heads = [proposal for proposal in runners if not proposal.plan.layers]
     tuned = [proposal for proposal in runners if proposal.plan.layers]
     rounds.set_compute(tuned)
@@ -73,7 +74,8 @@ def race(
     if best_heads and tuned:
         yield rounds.so_far(best_heads)
     entries = rounds.try_all(tuned, first)
-    entries = rounds.ranked([*rounds.with_other_rates(entries[:1]), *entries[1:]])
+    if trials.folds is None:
+        entries = rounds.ranked([*rounds.with_other_rates(entries[:1]), *entries[1:]])
     for number, steps in enumerate(longer):
         yield rounds.so_far([*entries, *best_heads])
         rounds.close([*entries, *best_heads])
@@ -157,7 +159,7 @@ class _Rounds:
         point = 1.0 if metric.points == 100 else _POINT_OF_UNITS * abs(usual.value)
         if entry is usual or point == 0:
             return replace(entry, expected=entry.value)
-        is_early = min(entry.steps, usual.steps) < LEAST_STEPS
+        is_early = self.trials.folds is None and min(entry.steps, usual.steps) < LEAST_STEPS
         gain = expected_difference(self._difference(entry, usual), point=point, is_early=is_early)
         return replace(entry, expected=usual.value + gain / metric.points)
 
@@ -202,11 +204,8 @@ class _Rounds:
         return self._difference(entry, best).high >= 0
 
     def _difference(self, entry: Entry, other: Entry) -> Difference:
-        """Return how much better one plan is than another on the validation rows."""
-        task = self.trials.shared.task
-        assert task.validation is not None  # noqa: S101 (checked before the race)
-        own, others = (each.result.predictions["validation"] for each in (entry, other))
-        return compare(task.validation.labels, own, others, task.metrics[0], groups=task.validation.groups)
+        """Return how much better one plan is than another on the rows that they are judged on."""
+        return self.trials.judging.difference(entry.result, other.result)
 
     def train_on(self, entries: Sequence[Entry], steps: int) -> list[Entry]:
         """Return the plans after longer trials, except those that have converged."""
@@ -224,7 +223,8 @@ class _Rounds:
             return self.trials.spec(
                 plan, replace(self.recipe, schedule="solved", steps=None, epochs=1, learning_rate=rate)
             )
-        own = steps_for(plan, steps, self.compute / max(1.0, proposal.cost.epoch_flops))
+        ratio = self.compute / max(1.0, proposal.cost.epoch_flops) if self.trials.folds is None else 1.0
+        own = steps_for(plan, steps, ratio)
         recipe = replace(
             self.recipe,
             schedule="averaged",
@@ -283,6 +283,7 @@ class _Rounds:
             loss=min(float(step["validation_loss"]) for step in result.history),
             seconds=sum(result.seconds.values()) + self.seconds.get(str(proposal.plan.identity()), 0.0),
             is_converged=spec.recipe.schedule == "solved"
+            or self.trials.folds is not None
             or is_converged(result.history, metric.name, gain=round(metric.signed(1)), worth=worth, least=LEAST_STEPS),
             rows=self.trials.rows,
         )
@@ -291,7 +292,8 @@ class _Rounds:
         """Whether the trial would end after the deadline, and is not recorded."""
         if self.deadline is None or self.trials.store.get(spec) is not None:
             return False
-        expected = step_seconds(proposal.cost) * (spec.recipe.steps or 0) / 2  # a longer trial continues one of half
+        share = self.trials.folds or 0.5  # a longer trial continues one of half, but each fold starts anew
+        expected = step_seconds(proposal.cost) * (spec.recipe.steps or 0) * share
         return time.monotonic() + expected > self.deadline
 
     def _show(self, entries: Sequence[Entry], total: int) -> None:

@@ -25,15 +25,17 @@ from frostline.records import LayerScores, Plan, Proposal
 from frostline.records._json import Record
 from frostline.search.clock import Clock
 from frostline.search.course import Course
+from frostline.search.judging import why_folds
 from frostline.search.limits import fitting_time
 from frostline.search.planning import Inputs, OnePass, measure_for_plans, plans_within, states_of_any_plan, time_steps
-from frostline.search.prior import FEW_ROWS, heads_for_few_rows, promising
+from frostline.search.prior import promising
 from frostline.search.run_result import Run
 from frostline.search.testing import Test
 from frostline.search.trials import Trials
 from frostline.tasks import Task
 from frostline.training.shared_inputs import SharedInputs
 from frostline.trials.context import Context, Materials
+from frostline.trials.folds import FOLDS
 from frostline.trials.make_executor import MakeExecutor
 from frostline.trials.results import make_spec
 from frostline.trials.store import Store
@@ -123,6 +125,7 @@ class Search:
             "maximum length": recipe.max_length,
             "threads": recipe.threads,
             "seed": recipe.seed,
+            "number of folds": self.inputs.folds,
             "device": encoder.device.type,
         }
 
@@ -152,8 +155,8 @@ class Search:
         proposals, notes = plans_within(scores, costs, self.inputs)
         racing = promising(proposals, self.inputs.encoder.depth, self.inputs.budget.goal)
         proof = [proposal for proposal in proposals if proposal.joins_late] if self.inputs.proof or not racing else []
-        if only := heads_for_few_rows(racing, self.inputs.task, self.inputs.budget.goal):
-            racing, proof, notes = only, [], [*notes, FEW_ROWS]
+        if self.inputs.folds is not None:
+            notes = [*notes, why_folds(self.inputs.judging)]
         clock.lap("planning")
         shared.freeze(costs.frozen_at(proposal.plan for proposal in [*racing, *proof]), ["train", "validation"])
         clock.lap("frozen states")
@@ -163,11 +166,23 @@ class Search:
         context = self._context(shared)
         executor = self.make_executor(context.materials, context)
         with Store(self.work_folder / _STORE) as store, contextlib.closing(executor):
-            trials = Trials(shared=shared, store=store, executor=executor, materials=context.materials)
+            trials = Trials(
+                shared=shared,
+                store=store,
+                executor=executor,
+                materials=context.materials,
+                folds=self.inputs.folds,
+            )
             course = Course(
                 inputs=self.inputs,
                 trials=trials,
-                test=Test(context=context, shared=shared, costs=costs, seed=self.inputs.recipe.seed),
+                test=Test(
+                    context=context,
+                    shared=shared,
+                    costs=costs,
+                    seed=self.inputs.recipe.seed,
+                    of_model=trials.of_model,
+                ),
                 scores=scores,
                 proposals=[*racing, *proof],
                 notes=notes,
@@ -196,6 +211,7 @@ class Search:
             tasks={task.fingerprint: task},
             folder=self.work_folder,
             kept=self.work_folder / _KEPT,
+            kinds=(FOLDS,),
             predictions=("validation",),  # a race must not see the test rows
             cache=self.inputs.cache,
             device=encoder.device.type,

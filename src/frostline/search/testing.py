@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
@@ -31,12 +32,14 @@ class Test:
         shared: inputs of the trials.
         costs: costs of plans, which know where their frozen states are.
         seed: seed of the bootstrap.
+        of_model: function from a trial of the race to the one whose model is tested: the same, unless it had folds.
     """
 
     context: Context
     shared: SharedInputs
     costs: Costs
     seed: int
+    of_model: Callable[[TrialSpec], TrialSpec] = lambda spec: spec
 
     def run(self, outcome: Race, chosen: str, final: TrialSpec) -> tuple[list[Judged], Tuned]:
         """Return how good the choice and the baselines are on the test rows, and the model with its test outputs.
@@ -49,17 +52,17 @@ class Test:
         task = self.shared.task
         if task.test is None:
             return [], model_of(self.context, final)
-        tested = {CHOICE: final, **({} if final.id == chosen else {BEFORE_REFIT: outcome.entry(chosen).spec})}
-        tested |= {name: outcome.entry(trial).spec for name, trial in outcome.baselines.items()}
+        before, baselines = self.of_model(outcome.entry(chosen).spec), outcome.baselines
+        tested = {CHOICE: final, **({} if final.id == before.id else {BEFORE_REFIT: before})}
+        tested |= {name: self.of_model(outcome.entry(trial).spec) for name, trial in baselines.items()}
         self.shared.freeze(self.costs.frozen_at(spec.plan for spec in tested.values()), ["test"])
         others = {spec.id: spec for spec in tested.values() if spec.id != final.id}
         outputs = {trial: self._outputs(model_of(self.context, spec)) for trial, spec in others.items()}
         tuned = model_of(self.context, final)  # last, so that one model is in memory at a time
         outputs[final.id] = self._outputs(tuned)
-        in_race = {CHOICE: chosen, BEFORE_REFIT: chosen}
+        in_race = {CHOICE: chosen, BEFORE_REFIT: chosen, **baselines}
         judged = [
-            self._judge(name, in_race.get(name, spec.id), outputs[spec.id], outputs[final.id])
-            for name, spec in tested.items()
+            self._judge(name, in_race[name], outputs[spec.id], outputs[final.id]) for name, spec in tested.items()
         ]
         more = {name: self.shared.examples(tuned.tunable, name).outputs(tuned.tunable) for name in task.more_tests}
         metrics = {name: judge(out, torch.tensor(task.more_tests[name].labels), task.metrics, task.kind)

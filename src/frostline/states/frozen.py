@@ -94,10 +94,22 @@ class FrozenStates:
 class JoinedStates:
     """The states of two lists of texts at the same layer, the second list after the first; nothing is copied."""
 
-    def __init__(self, first: FrozenStates, second: FrozenStates) -> None:
-        """Join states that are read or computed as before."""
+    def __init__(self, first: FrozenStates, second: FrozenStates, texts: Ints | None = None) -> None:
+        """Join states that are read or computed as before.
+
+        Args:
+            first: the states of the first texts.
+            second: the states of the others.
+            texts: numbers of some of the texts of both, in any order; None for all of them.
+        """
         self.first, self.second = first, second
-        self.lengths: Ints = np.concatenate([first.lengths, second.lengths])
+        self._every_length = np.concatenate([first.lengths, second.lengths])
+        self._texts = np.arange(len(self._every_length)) if texts is None else texts
+        self.lengths: Ints = self._every_length[self._texts]
+
+    def take(self, texts: Ints) -> JoinedStates:
+        """Return the states of some of the texts, in this order."""
+        return JoinedStates(self.first, self.second, self._texts[texts])
 
     @property
     def is_kept(self) -> bool:
@@ -106,13 +118,13 @@ class JoinedStates:
 
     def rows(self, rows: Sequence[int] | Ints) -> Tensor:
         """Return the states of these texts laid end to end: (tokens, width), float32."""
-        numbers = np.asarray(rows)
+        numbers = self._texts[np.asarray(rows)]
         is_first = numbers < len(self.first.lengths)
         if is_first.all():
             return self.first.rows(numbers)
         if not is_first.any():
             return self.second.rows(numbers - len(self.first.lengths))
-        owner = torch.from_numpy(np.repeat(is_first, self.lengths[numbers]))
+        owner = torch.from_numpy(np.repeat(is_first, self._every_length[numbers]))
         ones = self.first.rows(numbers[is_first])
         others = self.second.rows(numbers[~is_first] - len(self.first.lengths))
         states = ones.new_empty((len(owner), *ones.shape[1:]))

@@ -29,15 +29,34 @@ def divide(split: Split, size: int, *, seed: int, purpose: str) -> tuple[Split, 
     Every class keeps its share to within a row, or as closely as undivided units allow, and at least one row in the
     rest. For regression, every tenth of the labels (by rank) keeps its share.
     """
+    picked = _picked_rows(split, size, salt=f"{purpose} {seed}")
+    return split.take(i for i in range(len(split)) if i not in picked), split.take(sorted(picked))
+
+
+def folds(split: Split, count: int, *, seed: int, purpose: str) -> list[list[int]]:
+    """Return the positions of the rows of each of several folds of about equal size, ascending.
+
+    Rows are divided as by `divide`: classes in proportion, copies and groups together. A fold may be empty where units
+    are large.
+    """
+    left, parts = list(range(len(split))), []
+    for missing in range(count, 1, -1):
+        picked = _picked_rows(split.take(left), len(left) // missing, salt=f"{purpose} {seed}")
+        parts.append([row for place, row in enumerate(left) if place in picked])
+        left = [row for place, row in enumerate(left) if place not in picked]
+    return [*parts, left]
+
+
+def _picked_rows(split: Split, size: int, *, salt: str) -> set[int]:
+    """Return the positions of about `size` rows of the split, classes in proportion, units undivided."""
     strata = strata_of(split)
     units = _units(split)
-    ranks = row_ranks(split, f"{purpose} {seed}")
+    ranks = row_ranks(split, salt)
     ordered = sorted(units, key=lambda unit: min(ranks[i] for i in unit))
     sizes = Counter(strata)
     # In proportion, at least one row of each stratum with two or more, never all.
     quotas = {s: min(max(quota, 1), sizes[s] - 1) for s, quota in _proportional(sizes, size).items()}
-    picked = _fill(ordered, strata, quotas)
-    return split.take(i for i in range(len(split)) if i not in picked), split.take(sorted(picked))
+    return _fill(ordered, strata, quotas)
 
 
 def sample(split: Split, n: int, *, balanced: bool = False, seed: int = 0) -> Split:

@@ -154,6 +154,11 @@ class Task:
                 raise ValueError(f"the {name} split has labels without a name")
 
     @property
+    def labelled(self) -> Split:
+        """The training rows and then the validation rows, if there are any."""
+        return self.train if self.validation is None else self.train.followed_by(self.validation)
+
+    @property
     def splits(self) -> dict[str, Split]:
         """The splits that are not None, by name."""
         named = dict(zip(_SPLITS, (self.train, self.validation, self.test), strict=True))

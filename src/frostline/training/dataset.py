@@ -45,7 +45,7 @@ class Examples:
         counts = None if self.offsets is None else self.offsets[rows + 1] - self.offsets[rows]
         return Examples(
             tokens=self.tokens.take(texts),
-            states=self.states.take(texts) if isinstance(self.states, FrozenStates) else None,
+            states=None if self.states is None else self.states.take(texts),
             labels=self.labels[torch.as_tensor(rows)],
             offsets=None if counts is None else np.concatenate([[0], np.cumsum(counts)]),
         )
