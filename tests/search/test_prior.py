@@ -12,7 +12,7 @@ from tests.search.race_tools import made_up_proposal
 from frostline.records import Plan
 from frostline.records.difference import Difference
 from frostline.search import prior
-from frostline.search.prior import expected_difference, favourite, promising, usual_plans
+from frostline.search.prior import expected_difference, favourite, heads_for_few_rows, promising, usual_plans
 
 FULL = made_up_proposal(Plan.full(6), "full", joins_late=True, price=100)
 HEADS = [made_up_proposal(Plan(layers=(), head=at), "head only", price=at / 10) for at in range(1, 7)]
@@ -21,7 +21,7 @@ TUNED = [made_up_proposal(Plan.span(*span), "made up", price=10) for span in SPA
 
 
 def task(train, validation, kind="classification"):
-    return SimpleNamespace(train=[0] * train, validation=[0] * validation, kind=kind)
+    return SimpleNamespace(labelled=[0] * (train + validation), kind=kind)
 
 
 def names(proposals):
@@ -47,6 +47,20 @@ def test_a_race_has_the_usual_plans_and_heads_of_the_upper_half():
 
 def test_the_best_plan_is_looked_for_among_all_but_those_that_join_late():
     assert len(promising([*HEADS, *TUNED, FULL], 6, "best")) == len(HEADS) + len(TUNED)
+
+
+@pytest.mark.parametrize(
+    ("rows", "goal", "expected"),
+    [
+        (task(21, 10), "cheapest", 6),
+        (task(22, 10), "cheapest", 0),
+        (task(10, 2), "best", 0),
+        (task(10, 2, "multiple choice"), "cheapest", 0),
+    ],
+    ids=["few", "enough", "all asked for", "heads are not solved"],
+)
+def test_few_rows_leave_only_heads(rows, goal, expected):
+    assert len(heads_for_few_rows([*HEADS, *TUNED], rows, goal)) == expected
 
 
 def test_the_middle_layers_are_the_favourite_where_they_take_part():

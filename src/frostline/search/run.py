@@ -28,7 +28,7 @@ from frostline.search.course import Course
 from frostline.search.judging import why_folds
 from frostline.search.limits import fitting_time
 from frostline.search.planning import Inputs, OnePass, measure_for_plans, plans_within, states_of_any_plan, time_steps
-from frostline.search.prior import promising
+from frostline.search.prior import FEW_ROWS, heads_for_few_rows, promising
 from frostline.search.run_result import Run
 from frostline.search.testing import Test
 from frostline.search.trials import Trials
@@ -157,6 +157,8 @@ class Search:
         proof = [proposal for proposal in proposals if proposal.joins_late] if self.inputs.proof or not racing else []
         if self.inputs.folds is not None:
             notes = [*notes, why_folds(self.inputs.judging)]
+        if heads := heads_for_few_rows(racing, self.inputs.task, self.inputs.budget.goal):
+            racing, proof, notes = heads, [], [*notes, FEW_ROWS]
         clock.lap("planning")
         shared.freeze(costs.frozen_at(proposal.plan for proposal in [*racing, *proof]), ["train", "validation"])
         clock.lap("frozen states")
