@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
-from sweep import MAX_LENGTH
 from torch import Tensor
 
 from frostline.encoders.encoder import Encoder
@@ -80,7 +79,7 @@ def gains_after_warm_up(evidence: Evidence, plans: Sequence[Plan], *, steps: int
 def warmed_up(evidence: Evidence, steps: int) -> Encoder:
     """Return the encoder after a few steps of full fine-tuning on these rows."""
     encoder, split = evidence.encoder, evidence.split
-    assert encoder is not None and split is not None
+    assert encoder is not None and split is not None and evidence.tokens is not None
     names = tuple(str(number) for number in range(int(max(split.labels)) + 1)) if evidence.has_classes else ()
     task = Task(
         name="warm-up", kind=evidence.kind, label_names=names, train=split, validation=None, test=None,
@@ -89,8 +88,8 @@ def warmed_up(evidence: Evidence, steps: int) -> Encoder:
     plan = Plan.full(encoder.depth)
     recipe = Recipe(
         schedule="averaged", steps=steps, select="last", learning_rate=learning_rate_for(plan, encoder.width),
-        head_rate=head_rate_for(encoder.width), threads=torch.get_num_threads(), max_length=MAX_LENGTH,
-        seed=evidence.seed,
+        head_rate=head_rate_for(encoder.width), threads=torch.get_num_threads(),
+        max_length=int(evidence.tokens.lengths.max()), seed=evidence.seed,
     )  # fmt: skip
     shared = SharedInputs.for_recipe(encoder, task, recipe, keep=False)
     return execute(shared, plan, recipe, settings=Settings(test=False, is_short=True)).tunable.encoder
