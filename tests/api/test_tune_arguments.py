@@ -52,9 +52,32 @@ def test_scores_may_be_the_folder_of_a_measurement(encoder, task, tmp_path):
     assert from_folder.plan.layers == (scores["variability"].best,)
 
 
+def test_layers_may_learn_in_proportion_to_a_score(encoder, task):
+    given = {"plan": "2,4,4", "recipe": {"batch": 8, "learning_rate": 1e-3, "seed": 2, "threads": 1}}
+    tuned = frostline.tune(encoder, task, layer_rates="gradient_norm", **given)
+    norms = frostline.measure(encoder, task, scores=["gradient_norm"], seed=2)["gradient_norm"].values[1:]
+    assert tuned.recipe.layer_rates == pytest.approx([norm / max(norms) for norm in norms], rel=1e-3)
+    plain = frostline.tune(encoder, task, **given)
+    assert plain.recipe.layer_rates is None
+    assert not plain.outputs["validation"].equal(tuned.outputs["validation"])
+    again = frostline.tune(encoder, task, plan="2,4,4", recipe=tuned.recipe)
+    assert again.outputs["validation"].equal(tuned.outputs["validation"])
+
+
+def test_rates_of_layers_that_an_encoder_does_not_have_are_one_line(encoder, task, tmp_path):
+    with pytest.raises(OptionError, match=r"^layer rates: 2 for .*, which has 4 layers$"):
+        frostline.tune(encoder, task, recipe={"layer_rates": (1.0, 0.5)})
+    with pytest.raises(OptionError, match=r"^recipe layer rates: 0 at layer 2: must be a number above 0$"):
+        frostline.tune(encoder, task, recipe={"layer_rates": (1.0, 0, 1.0, 1.0)})
+    shared = frostline.load_encoder(save_tiny(tmp_path, "albert"))
+    with pytest.raises(OptionError, match="have the same weights, so one rate is for all"):
+        frostline.tune(shared, task, recipe={"layer_rates": (1.0,) * shared.depth})
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
+        ({"layer_rates": "gradient"}, "gradient"),
         ({"method": "lorra"}, "unknown method 'lorra'"),
         ({"plan": "best-dwn"}, "did you mean best-down"),
         ({"recipe": {"epochs": 0}}, "epochs 0: must be"),

@@ -89,18 +89,18 @@ def test_rivals_are_not_proposed_and_their_scores_not_measured_by_default(depth)
 
 def test_rates_are_proportional_to_the_score_with_the_highest_at_one():
     rates = layer_rates(with_score("gradient_norm", (None, 0.02, 0.08, 0.04), better="high"))
-    assert rates == pytest.approx({1: 0.25, 2: 1.0, 3: 0.5})
+    assert rates == pytest.approx((0.25, 1.0, 0.5))
 
 
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ((None, 1.0, None), "is None at layer 2"),
-        ((None, -1.0, 2.0), "is -1.0 at layer 1"),
-        ((None, 0.0, 0.0), "is 0 at every layer"),
+        ((None, 1.0, None), "is nan at layer 2"),
+        ((None, -1.0, 2.0), "is -1 at layer 1"),
+        ((None, 2.0, 0.0), "is 0 at layer 2: a learning rate needs one above 0"),
     ],
 )
-def test_rates_need_values_of_every_layer(values, message):
+def test_rates_need_values_above_0_at_every_layer(values, message):
     with pytest.raises(OptionError, match=message):
         layer_rates(with_score("gradient_norm", values, better="high"))
 

@@ -138,6 +138,7 @@ _OWN |= {
     Table: _tables(),
     Recipe: by_fields(
         Recipe,
+        layer_rates=st.none() | st.lists(_numbers, min_size=1, max_size=3).map(tuple),
         **{
             name: (st.none() if name in recipe._MAY_BE_NONE else st.nothing()) | _in_a_recipe(name, least)
             for name, least in recipe._LEAST.items()

@@ -49,7 +49,8 @@ CHANGES: dict[str, dict[str, Any]] = {
     **{
         f"recipe {name}": {"recipe": {**FIRST["recipe"], name: value}}
         for name, value in {
-            "learning_rate": None, "head_rate": 0.002, "epochs": 3, "steps": 50, "batch": 8, "accumulate": 2,
+            "learning_rate": None, "head_rate": 0.002, "layer_rates": [0.5, 1.0], "epochs": 3, "steps": 50, "batch": 8,
+            "accumulate": 2,
             "schedule": "constant", "warmup": 0.5, "weight_decay": 0.1, "clip": 0.0, "dropout": 0.0,
             "frozen_dropout": False, "lower_dropout": True, "head": "mean", "max_length": 9, "select": "last",
             "patience": 1, "evaluate_every": 5, "new_layer_rate": 2.0, "precision": "bfloat16",
@@ -76,6 +77,7 @@ IDS = {
     "method": "2a132443691acc22",
     "recipe learning_rate": "df68c19fb8fb2a37",
     "recipe head_rate": "bb019417719a7979",
+    "recipe layer_rates": "bd07f15fbab9de19",
     "recipe epochs": "d53b61409a57542e",
     "recipe steps": "80722932f39a058d",
     "recipe batch": "4cfff56dc15657b4",

@@ -367,6 +367,20 @@ def test_new_layers_can_learn_faster():
     assert rates[5e-4] == {id(value) for value in tunable.encoder.parts().layers[3].values()}
 
 
+@pytest.mark.parametrize("name", [name for name in FAMILIES.names() if name != "albert"])
+def test_layers_learn_at_their_own_rates_and_everything_else_at_the_plans(name):
+    from frostline.training.loop import make_optimizer
+
+    tunable = tiny_tunable(name, Plan.full(4))
+    factors = (0.25, 0.5, 1.0, 0.125)
+    optimizer = make_optimizer(tunable, Recipe(layer_rates=factors), 1e-4)
+    rates = {id(value): group["highest"] for group in optimizer.param_groups for value in group["params"]}
+    layers = tunable.encoder.parts().layers
+    for factor, values in zip(factors, layers, strict=True):
+        assert {rates.pop(id(value)) for value in values.values()} == {factor * 1e-4}
+    assert set(rates.values()) == {1e-4}
+
+
 def test_weight_decay_spares_norms_and_biases():
     from frostline.training.loop import make_optimizer
 

@@ -44,6 +44,15 @@ class PlanFlags:
         ),
     ] = None
 
+    layer_rates: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SCORE",
+            help="Learning rates of the layers in proportion to a layer score, as in gradient_norm (Lee et al. 2023).",
+            show_default="the same rate for all layers",
+        ),
+    ] = None
+
     def tried(self, *, learning_rate: float | None) -> tuple[float, ...] | Literal["paper"]:
         """Return the learning rates to try.
 
@@ -101,7 +110,13 @@ def command(
     recipe = how.given(threads=machine.threads)
     tried = what.tried(learning_rate=how.learning_rate)
     check_arguments(
-        plan=what.plan, method=what.method, recipe=recipe, output=output, overwrite=overwrite, resume=resume
+        plan=what.plan,
+        method=what.method,
+        recipe=recipe,
+        output=output,
+        overwrite=overwrite,
+        resume=resume,
+        layer_rates=what.layer_rates,
     )
     device, scores = machine.use(), to_scores(what.scores)
     task = data.load_task_or_sample(seed=recipe.get("seed", 0))
@@ -116,6 +131,7 @@ def command(
             scores=scores,
             recipe=recipe,
             rates=tried,
+            layer_rates=what.layer_rates,
             output=output,
             overwrite=overwrite,
             resume=resume,

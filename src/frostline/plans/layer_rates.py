@@ -6,7 +6,7 @@ from frostline.errors import OptionError
 from frostline.records import LayerScores
 
 
-def layer_rates(scores: LayerScores, score: str = "gradient_norm") -> dict[int, float]:
+def layer_rates(scores: LayerScores, score: str = "gradient_norm") -> tuple[float, ...]:
     """Return the factor of the learning rate for each of layers 1..L: its score over the highest one.
 
     Lee et al. 2023 give every tensor a rate in proportion to its relative gradient norm, and compute the norms again in
@@ -14,13 +14,10 @@ def layer_rates(scores: LayerScores, score: str = "gradient_norm") -> dict[int, 
 
     Args:
         scores: measured layer scores.
-        score: the score that rates are proportional to; it must not be negative.
+        score: the score that rates are proportional to; it must be above 0 at every layer.
     """
-    values = scores[score].values[1:]
+    values = [float("nan") if value is None else value for value in scores[score].values[1:]]
     for layer, value in enumerate(values, start=1):
-        if value is None or value < 0:
-            raise OptionError(f"layer score {score} is {value} at layer {layer}: a rate needs a value of 0 or more")
-    highest = max(value for value in values if value is not None)
-    if not highest:
-        raise OptionError(f"layer score {score} is 0 at every layer, so there is no highest one to divide by")
-    return {layer: value / highest for layer, value in enumerate(values, start=1) if value is not None}
+        if not value > 0:
+            raise OptionError(f"layer score {score} is {value:g} at layer {layer}: a learning rate needs one above 0")
+    return tuple(float(f"{value / max(values):.4g}") for value in values)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import ceil, isfinite
+from math import ceil, inf, isfinite
 from typing import Literal
 
 from frostline.errors import OptionError
@@ -17,6 +17,7 @@ class Recipe(Record):
     Args:
         learning_rate: peak learning rate; None for the one that suits the plan.
         head_rate: peak learning rate of the head; None for that of the layers.
+        layer_rates: factor on the learning rate of each of layers 1..L, above 0; None for the same rate everywhere.
         epochs: number of passes over the training rows.
         steps: number of steps, instead of epochs; None to count epochs.
         batch: rows per step.
@@ -53,10 +54,11 @@ class Recipe(Record):
         32
     """
 
-    left_out_at_default = ("head_rate", "steps", "lower_dropout", "train_rows", "rows")
+    left_out_at_default = ("head_rate", "layer_rates", "steps", "lower_dropout", "train_rows", "rows")
 
     learning_rate: Number | None = None
     head_rate: Number | None = None
+    layer_rates: tuple[Number, ...] | None = None
     epochs: int = 3
     steps: int | None = None
     batch: int = 32
@@ -95,6 +97,9 @@ class Recipe(Record):
         for name in ("learning_rate", "head_rate"):
             if getattr(self, name) == 0:
                 raise OptionError(f"recipe {name.replace('_', ' ')} 0: nothing would be learned; give a rate above 0")
+        for layer, factor in enumerate(self.layer_rates or (), start=1):
+            if isinstance(factor, bool) or not isinstance(factor, int | float) or not 0 < factor < inf:
+                raise OptionError(f"recipe layer rates: {factor!r} at layer {layer}: must be a number above 0")
         for name in ("warmup", "dropout"):
             value = getattr(self, name)
             if value is not None and not value < 1:

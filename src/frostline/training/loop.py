@@ -308,10 +308,15 @@ def make_optimizer(
     """Return AdamW with one group per rate and decay; each group stores its highest rate."""
     parts = tunable.encoder.parts()
     is_new = {id(value) for number in new_layers for value in parts.layers[number - 1].values()}
+    factors = {
+        id(value): factor
+        for factor, values in zip(recipe.layer_rates or (), parts.layers, strict=False)  # of a whole encoder
+        for value in values.values()
+    }
     in_head = {id(value) for value in tunable.head.parameters()}
     groups: dict[tuple[float, float], list[Tensor]] = {}
     for name, value in tunable.trainable().items():
-        rate = learning_rate * (recipe.new_layer_rate if id(value) in is_new else 1.0)
+        rate = learning_rate * (recipe.new_layer_rate if id(value) in is_new else 1.0) * factors.get(id(value), 1.0)
         rate = recipe.head_rate if recipe.head_rate is not None and id(value) in in_head else rate
         axes = value.dim() - isinstance(tunable.head, HeadStack)
         decays = axes > 1 and "norm" not in name.lower()

@@ -182,6 +182,12 @@ def check_recipe(recipe: Recipe, encoder: Encoder) -> None:
     if is_mixed and not encoder.family.takes_bfloat16:
         title = encoder.family.title
         raise OptionError(f"precision bfloat16: transformers' {title} does not run in mixed precision; use float32")
+    if recipe.layer_rates is not None and len(recipe.layer_rates) != encoder.depth:
+        raise OptionError(
+            f"layer rates: {len(recipe.layer_rates)} for {encoder.name}, which has {encoder.depth} layers"
+        )
+    if recipe.layer_rates is not None and encoder.shares_layers:
+        raise OptionError(f"layer rates: the layers of {encoder.name} have the same weights, so one rate is for all")
 
 
 def as_tuned(tunable: Tunable) -> Encoder:
