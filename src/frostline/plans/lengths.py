@@ -61,7 +61,8 @@ def round_steps(steps_per_epoch: int, *, classes: int = 1, most: int | None = No
 def fold_steps(steps_per_epoch: int, *, most: int | None = None) -> int:
     """Return the steps of each fold of a cross-validation, whose held-out rows may not choose the length: ten epochs.
 
-    Few rows are learnt soon: with 64 and 256 rows of four development sets, no plan was better with more steps.
+    Few rows need few steps: with 64 and 256 rows of four development sets, 160 steps changed no plan's accuracy by a
+    point on average.
 
     Args:
         steps_per_epoch: steps of one pass over the training rows.
