@@ -138,12 +138,14 @@ _OWN |= {
     Table: _tables(),
     Recipe: by_fields(
         Recipe,
+        soup=st.none(),
         layer_rates=st.none() | st.lists(_numbers, min_size=1, max_size=3).map(tuple),
         **{
             name: (st.none() if name in recipe._MAY_BE_NONE else st.nothing()) | _in_a_recipe(name, least)
             for name, least in recipe._LEAST.items()
         },
-    ),
+    )
+    | st.builds(Recipe, schedule=st.just("averaged"), soup=st.lists(_numbers, min_size=1, max_size=3).map(tuple)),
     Budget: by_fields(
         Budget, minutes=st.none() | _numbers, max_trainable=st.none() | _numbers, max_latency=st.none() | st.just(1),
         max_memory=st.none() | _numbers, max_layers=st.none() | _counts, margin=st.none() | _numbers | st.just(0),

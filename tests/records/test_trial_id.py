@@ -57,6 +57,7 @@ CHANGES: dict[str, dict[str, Any]] = {
             "cache_dtype": "float32", "train_rows": 9, "rows": "all", "threads": None, "seed": 4,
         }.items()
     },
+    "recipe soup": {"recipe": {**FIRST["recipe"], "schedule": "averaged", "soup": [0.5, 1.0]}},
 }  # fmt: skip
 
 # Their ids when the form was frozen.
@@ -78,6 +79,7 @@ IDS = {
     "recipe learning_rate": "df68c19fb8fb2a37",
     "recipe head_rate": "bb019417719a7979",
     "recipe layer_rates": "bd07f15fbab9de19",
+    "recipe soup": "435ac5f7b7d52c04",
     "recipe epochs": "d53b61409a57542e",
     "recipe steps": "80722932f39a058d",
     "recipe batch": "4cfff56dc15657b4",

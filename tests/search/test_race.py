@@ -13,7 +13,7 @@ import pytest
 from tests.search.race_tools import made_up_proposal, save_shallow, write_rows
 
 from frostline.encoders.loading import load_encoder
-from frostline.plans.learning_rates import head_rate_for, learning_rate_for
+from frostline.plans.learning_rates import SOUP, head_rate_for, learning_rate_for
 from frostline.plans.lengths import marks
 from frostline.records import EncoderRef, Plan, Recipe, TrialResult
 from frostline.search.judging import Judging
@@ -139,11 +139,11 @@ def test_the_first_model_is_the_best_head_and_each_state_has_all_rounds_so_far()
 SINGLES_AS_ENTRIES = [SimpleNamespace(proposal=one) for one in SINGLES]
 
 
-def test_two_plans_train_on_and_then_the_better_one():
+def test_the_best_plan_trains_on():
     script = Scripted(by_layer)
     *_, last = raced(script, [*SINGLES, *HEADS])
     trained = [[spec for spec in script.ran if is_at(spec, steps)] for steps in (40, 80, 160)]
-    assert [len({str(spec.plan) for spec in specs}) for specs in trained] == [5, 2, 1]
+    assert [len({str(spec.plan) for spec in specs}) for specs in trained] == [5, 1, 1]
     assert plans_of(last.final) == [SINGLES[0].plan, SINGLES[1].plan, HEADS[0].plan]
     assert max(spec.recipe.steps for spec in script.ran if spec.plan.layers) == 160  # after which nothing has improved
 
@@ -246,14 +246,41 @@ def test_the_models_of_plans_that_have_lost_are_not_kept():
 # Learning rates ------------------------------------------------------------------------------------------------------
 
 
+def test_the_best_plan_trains_on_as_a_soup_at_the_best_of_three_rates():
+    script = Scripted(by_layer, loss=lambda spec, step: 0.4 if usual(spec) == 2 else 0.5)
+    *_, last = raced(script, [*SINGLES, *HEADS])
+    best, first = last.final[0], SINGLES[0].plan
+    assert best.spec.recipe.soup == SOUP
+    assert best.record.soup == SOUP
+    assert [(spec.recipe.steps, usual(spec), spec.recipe.soup) for spec in script.ran if spec.plan == first] == [
+        (40, 1, None), (40, 0.5, None), (40, 2, None), (80, 2, SOUP), (160, 2, SOUP),
+    ]  # fmt: skip
+    assert {(usual(spec), spec.recipe.soup) for spec in script.ran if spec.plan != first} == {(1, None)}
+    assert best.seconds == pytest.approx(1.5 + 3 * 1.5)  # those of the first models count
+
+
+@pytest.mark.parametrize("why", ["diverged", "worse"])
+def test_a_plan_whose_soup_fails_or_is_worse_trains_on_as_one_model(why):
+    def value(spec, step):
+        bad = "diverged" if why == "diverged" else 0.5
+        return bad if spec.recipe.soup else by_layer(spec, step)
+
+    script = Scripted(value)
+    *_, last = raced(script, SINGLES, Recipe(learning_rate=1e-3))
+    assert plans_of(last.final)[0] == SINGLES[0].plan
+    assert [(spec.recipe.steps, bool(spec.recipe.soup)) for spec in script.ran if spec.plan == SINGLES[0].plan] == [
+        (40, False), (80, True), (80, False), (160, False),
+    ]  # fmt: skip
+    assert len(last.failed) == (why == "diverged")
+
+
 @pytest.mark.parametrize("best", [0.5, 1.0, 2.0])
-def test_the_best_plan_tries_half_and_twice_its_rate_and_keeps_the_one_with_the_lowest_loss(best):
-    script = Scripted(by_layer, loss=lambda spec, step: 0.4 if usual(spec) == best else 0.5)
-    *_, last = raced(script, SINGLES)
-    first = SINGLES[0].plan
-    assert sorted(usual(spec) for spec in script.ran if spec.plan == first and spec.recipe.steps == 40) == [0.5, 1, 2]
-    assert {usual(spec) for spec in script.ran if spec.plan != first} == {1}
-    assert usual(last.entry(last.final[0].spec.id).spec) == best
+def test_full_fine_tuning_tries_half_and_twice_its_rate_and_keeps_the_one_with_the_lowest_loss(best):
+    script = Scripted(lambda spec, step: 0.8, loss=lambda spec, step: 0.4 if usual(spec) == best else 0.5)
+    *_, last = raced(script, [FULL], part="proof")
+    assert sorted(usual(spec) for spec in script.ran if spec.recipe.steps == 40) == [0.5, 1, 2]
+    assert usual(last.final[0].spec) == best
+    assert {spec.recipe.soup for spec in script.ran} == {None}
     assert last.final[0].seconds == pytest.approx(1.5 + 2 * 1.5)  # those of the other rates count
 
 
@@ -277,9 +304,9 @@ def test_a_trial_that_failed_is_said_and_out_of_the_race():
 
 def test_another_rate_that_fails_leaves_the_usual_one():
     script = Scripted(lambda spec, step: "diverged" if usual(spec) > 1 else by_layer(spec, step))
-    *_, last = raced(script, SINGLES)
+    *_, last = raced(script, [FULL], part="proof")
     assert len(last.failed) == 1
-    assert plans_of(last.final)[0] == SINGLES[0].plan
+    assert plans_of(last.final) == [FULL.plan]
 
 
 def test_a_race_in_which_every_trial_fails_has_no_rounds():
@@ -415,16 +442,16 @@ def test_a_race_that_was_stopped_runs_only_what_is_missing_and_ends_with_the_sam
     found, first = whole
     done = 0
 
-    def stop_after_four(step):
+    def stop_after_two(step):
         nonlocal done
         done += 1
-        if done == 4:
+        if done == 2:
             raise Stop
 
     with Store(tmp_path / "store.sqlite") as store:
         with pytest.raises(Stop):
-            raced(trials_of(inputs, store), PROPOSALS, RECIPE, most_steps=MOST, progress=stop_after_four)
-        assert len(store) == len(executed) == 4
+            raced(trials_of(inputs, store), PROPOSALS, RECIPE, most_steps=MOST, progress=stop_after_two)
+        assert len(store) == len(executed) == 2
     with Store(tmp_path / "store.sqlite") as store:
         again = raced(trials_of(inputs, store), PROPOSALS, RECIPE, most_steps=MOST)[-1]
     assert table(again) == table(found)

@@ -42,7 +42,7 @@ def test_the_average_is_the_mean_of_all_steps_with_weights_that_grow_with_a_powe
     average = Average(own)
     for step, value in enumerate(values):
         own["weight"].copy_(value)
-        average.add(step)
+        average.add(step, [own])
     # The weight of step t is proportional to t (t + 1) ... (t + POWER - 1), counted from 1.
     weights = torch.tensor([float(torch.arange(t, t + POWER).prod()) for t in range(1, 31)], dtype=torch.float64)
     assert torch.allclose(average.weights["weight"], (weights @ values) / weights.sum(), atol=1e-12)
@@ -73,7 +73,7 @@ def test_a_model_without_validation_rows_ends_with_the_average_of_its_steps():
     own = tiny_tunable("bert", Plan.span(3, 4, 4))
     run = TrainingRun(own, examples_for(own, TOKENS, LABELS), None, plain, ("accuracy",), 1e-3)
     for step in range(30):
-        for group in run.optimizer.param_groups:
+        for group in run.members[0].optimizer.param_groups:
             group["highest"] = 1e-3 * rate_at(step, 30, RECIPE)
         run._step(step)
         steps.append(weights_of(own))

@@ -358,7 +358,7 @@ def test_the_best_epoch_is_kept_and_training_stops_when_nothing_improves():
 
 
 def test_new_layers_can_learn_faster():
-    from frostline.training.loop import make_optimizer
+    from frostline.training.optimizers import make_optimizer
 
     tunable = tiny_tunable("bert")
     optimizer = make_optimizer(tunable, Recipe(new_layer_rate=5.0), 1e-4, frozenset({4}))
@@ -369,7 +369,7 @@ def test_new_layers_can_learn_faster():
 
 @pytest.mark.parametrize("name", [name for name in FAMILIES.names() if name != "albert"])
 def test_layers_learn_at_their_own_rates_and_everything_else_at_the_plans(name):
-    from frostline.training.loop import make_optimizer
+    from frostline.training.optimizers import make_optimizer
 
     tunable = tiny_tunable(name, Plan.full(4))
     factors = (0.25, 0.5, 1.0, 0.125)
@@ -382,7 +382,7 @@ def test_layers_learn_at_their_own_rates_and_everything_else_at_the_plans(name):
 
 
 def test_weight_decay_spares_norms_and_biases():
-    from frostline.training.loop import make_optimizer
+    from frostline.training.optimizers import make_optimizer
 
     tunable = tiny_tunable("bert")
     names = {id(value): name for name, value in tunable.trainable().items()}

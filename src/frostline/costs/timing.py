@@ -20,8 +20,9 @@ from frostline.kernels.batch_layout import Ints, Layout
 from frostline.kernels.dropout import Noise
 from frostline.records import Cost, Plan, Recipe
 from frostline.records._json import Record
-from frostline.training.loop import loss_of, make_optimizer
+from frostline.training.loop import loss_of
 from frostline.training.model import Tunable, make_tunable
+from frostline.training.optimizers import make_optimizer
 
 _STEPS = 3  # timed per plan
 _PARTS = 4  # of a step

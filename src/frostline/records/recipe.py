@@ -18,6 +18,8 @@ class Recipe(Record):
         learning_rate: peak learning rate; None for the one that suits the plan.
         head_rate: peak learning rate of the head; None for that of the layers.
         layer_rates: factor on the learning rate of each of layers 1..L, above 0; None for the same rate everywhere.
+        soup: factors on the learning rate: a model for each trains with its own order of rows, side by side from the
+            same start, and the result is the mean of their weights; with the averaged schedule; None for one model.
         epochs: number of passes over the training rows.
         steps: number of steps, instead of epochs; None to count epochs.
         batch: rows per step.
@@ -54,11 +56,12 @@ class Recipe(Record):
         32
     """
 
-    left_out_at_default = ("head_rate", "layer_rates", "steps", "lower_dropout", "train_rows", "rows")
+    left_out_at_default = ("head_rate", "layer_rates", "soup", "steps", "lower_dropout", "train_rows", "rows")
 
     learning_rate: Number | None = None
     head_rate: Number | None = None
     layer_rates: tuple[Number, ...] | None = None
+    soup: tuple[Number, ...] | None = None
     epochs: int = 3
     steps: int | None = None
     batch: int = 32
@@ -100,6 +103,12 @@ class Recipe(Record):
         for layer, factor in enumerate(self.layer_rates or (), start=1):
             if isinstance(factor, bool) or not isinstance(factor, int | float) or not 0 < factor < inf:
                 raise OptionError(f"recipe layer rates: {factor!r} at layer {layer}: must be a number above 0")
+        for factor in self.soup or ():
+            if isinstance(factor, bool) or not isinstance(factor, int | float) or not 0 < factor < inf:
+                raise OptionError(f"recipe soup: {factor!r}: must be a number above 0")
+        if self.soup is not None and (not self.soup or self.schedule != "averaged"):
+            wrong = "gives no factor" if not self.soup else f"has the schedule {self.schedule!r}"
+            raise OptionError(f"recipe soup: it {wrong}; give factors on the learning rate, and `schedule='averaged'`")
         for name in ("warmup", "dropout"):
             value = getattr(self, name)
             if value is not None and not value < 1:
@@ -117,7 +126,13 @@ class Recipe(Record):
         rate = (
             "the plan's usual learning rate" if self.learning_rate is None else f"learning rate {self.learning_rate:g}"
         )
-        return f"{rate}, {length}, batch {self.batch}"
+        factors = ", ".join(f"{factor:g}" for factor in self.soup or ())
+        soup = (
+            f", the mean of the weights of {len(self.soup or ())} models at {factors} times this rate"
+            if factors
+            else ""
+        )
+        return f"{rate}, {length}, batch {self.batch}{soup}"
 
     @property
     def can_go_on(self) -> bool:

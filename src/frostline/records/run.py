@@ -30,9 +30,12 @@ class RaceEntry(Record):
         steps: number of steps; None in the first files, where only epochs were counted.
         is_converged: whether more steps were not worth it; None in the first files.
         learning_rate: peak learning rate.
+        soup: factors on it of the models whose weights were averaged; None for one model.
         validation: task metrics on the validation rows.
         seconds: time of all its trials in this round.
     """
+
+    left_out_at_default = ("soup",)
 
     trial: str
     plan: Plan
@@ -44,6 +47,7 @@ class RaceEntry(Record):
     seconds: float
     steps: int | None = None
     is_converged: bool | None = None
+    soup: tuple[Number, ...] | None = None
 
     @property
     def origins(self) -> str:

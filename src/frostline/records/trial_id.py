@@ -32,7 +32,8 @@ RECIPE_FIELDS = (
     "cache_dtype", "threads", "seed",
 )  # fmt: skip
 LATER_RECIPE_FIELDS: Mapping[str, Any] = {
-    "head_rate": None, "layer_rates": None, "steps": None, "lower_dropout": False, "train_rows": None, "rows": "train",
+    "head_rate": None, "layer_rates": None, "soup": None, "steps": None, "lower_dropout": False, "train_rows": None,
+    "rows": "train",
 }  # fmt: skip
 TRIAL_FIELDS = ("encoder", "task", "plan", "recipe", "train_rows", "kind", "surgery", "options")
 LATER_TRIAL_FIELDS: Mapping[str, Any] = {}

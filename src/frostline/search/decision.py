@@ -162,10 +162,15 @@ def trade_off(chosen: Entry, baseline: Entry, name: str, difference: str) -> str
     """
     cost, other = chosen.proposal.cost, baseline.proposal.cost
     return (
-        f"vs {name}, {baseline.proposal.plan}: {difference}; {_relative(cost.price, other.price)} compute "
+        f"vs {name}, {baseline.proposal.plan}: {difference}; {_relative(_price(chosen), _price(baseline))} compute "
         f"({_seconds(chosen.seconds)} vs {_seconds(baseline.seconds)}); {_millions(cost.trainable)} vs "
         f"{_millions(other.trainable)} trainable parameters; {_relative(cost.latency, other.latency)} latency"
     )
+
+
+def _price(entry: Entry) -> float:
+    """Return the compute of an epoch, of all members of a soup."""
+    return entry.proposal.cost.price * len(entry.spec.recipe.soup or (1,))
 
 
 def _seconds(seconds: float) -> str:

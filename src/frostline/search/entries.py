@@ -56,6 +56,7 @@ class Entry:
             steps=recipe.steps,
             is_converged=self.is_converged,
             learning_rate=0.0 if recipe.schedule == "solved" else recipe.learning_rate or 0.0,
+            soup=recipe.soup,
             validation=self.result.metrics["validation"],
             seconds=round(self.seconds, 3),
         )

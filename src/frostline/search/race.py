@@ -1,10 +1,11 @@
 """The race: a few promising plans in, the best of them trained until more steps bring nothing.
 
-Every plan trains on the averaged schedule, on which a longer trial continues a shorter one. In each round all plans
-have the same compute, so that cheap ones take more steps. After the first, the best plan also tries other learning
-rates. The two best train twice as long, and then the best alone, again and again, until it has converged. The best is
-the one that is expected to be, from the validation rows and from how plans do on most tasks. Full fine-tuning, the most
-expensive plan, has a race of its own at the end, as a proof.
+Every plan trains on the averaged schedule, on which a longer trial continues a shorter one. In the first round all
+plans have the same compute, so that cheap ones take more steps; the best one also tries other learning rates. Then the
+best trains as a soup, the mean of several models that see the rows in other orders, twice as long, again and again,
+until it has converged or another plan looks better. The best is the one that is expected to be, from the validation
+rows and from how plans do on most tasks. Full fine-tuning, the most expensive plan, has a race of its own at the end,
+as a proof.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import Literal
 
-from frostline.plans.learning_rates import head_rate_for, learning_rate_for
-from frostline.plans.lengths import LEAST_STEPS, fold_steps, is_converged, round_steps, steps_for
+from frostline.plans.learning_rates import SOUP, head_rate_for, learning_rate_for
+from frostline.plans.lengths import FIRST_STEPS, LEAST_STEPS, fold_steps, is_converged, round_steps, steps_for
 from frostline.progress import Progress, Step, silent
 from frostline.records import Proposal, Recipe, TrialResult, TrialSpec
 from frostline.records.difference import Difference
@@ -79,15 +80,15 @@ def race(
     for number, steps in enumerate(longer):
         yield rounds.so_far([*entries, *best_heads])
         rounds.close([*entries, *best_heads])
-        entries = rounds.still_winning(entries, FINALISTS)
+        if number == 0:  # later the best has had more compute than the others
+            entries = rounds.still_winning(entries, FINALISTS)
         before = [entry.spec.id for entry in (*entries, *best_heads)]
-        racing, waiting = (entries, []) if number == 0 else (entries[:1], entries[1:])
-        entries = rounds.ranked([*rounds.train_on(racing, steps), *waiting])
+        entries = rounds.ranked([*rounds.train_on(entries[:1], steps), *entries[1:]])
         best_heads = rounds.train_on(best_heads, steps)
         if {entry.spec.id for entry in (*entries, *best_heads)} <= set(before):
             del rounds.done[-1:]  # all have converged, or there is no time left
             break
-    last = [*rounds.still_winning(entries, FINALISTS), *best_heads]
+    last = [*(entries if longer else rounds.still_winning(entries, FINALISTS)), *best_heads]
     if len(last) < len(entries) + len(best_heads):
         rounds.close([*entries, *best_heads])
     yield rounds.so_far(last)
@@ -106,7 +107,8 @@ class _Rounds:
     done: list[tuple[Entry, ...]] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    seconds: dict[str, float] = field(default_factory=dict)  # of other learning rates, by plan
+    seconds: dict[str, float] = field(default_factory=dict)  # of trials that others have replaced, by plan
+    single: set[str] = field(default_factory=set)  # plans whose soup failed
     compute: float = 1.0  # FLOPs of a step of the most expensive plan
     has_result: bool = False  # whether any trial has succeeded
 
@@ -208,15 +210,43 @@ class _Rounds:
         return self.trials.judging.difference(entry.result, other.result)
 
     def train_on(self, entries: Sequence[Entry], steps: int) -> list[Entry]:
-        """Return the plans after longer trials, except those that have converged."""
-        going_on = [entry for entry in entries if not entry.is_converged]
-        rates = {entry.identity: entry.spec.recipe.learning_rate for entry in going_on}
-        planned = [(self._spec(entry.proposal, steps, rates[entry.identity]), entry.proposal) for entry in going_on]
-        before = {entry.identity: entry for entry in entries}
-        longer = {entry.identity: entry for entry in self._enter(planned)}
-        return self.ranked([longer.get(name, entry) for name, entry in before.items()])
+        """Return the plans after longer trials, as soups in a race, except those that have converged."""
+        return self.ranked([entry if entry.is_converged else self._longer(entry, steps) for entry in entries])
 
-    def _spec(self, proposal: Proposal, steps: int, rate: float | None = None) -> TrialSpec:
+    def _longer(self, entry: Entry, steps: int) -> Entry:
+        """Return a plan after a longer trial: as a soup, unless that is shown to be worse than one model."""
+        rate, failed = entry.spec.recipe.learning_rate, len(self.failed)
+        if self._may_be_soup(entry):
+            soups = self._enter([(self._spec(entry.proposal, steps, rate, SOUP), entry.proposal)])
+            if soups and (entry.spec.recipe.soup is not None or self._may_win(soups[0], entry)):
+                return self._in_place_of(entry, soups[0])
+            if not soups and len(self.failed) == failed:
+                return entry  # there is no time left
+            self.single.add(entry.identity)
+        if entry.spec.recipe.soup is not None:
+            return entry
+        longer = self._enter([(self._spec(entry.proposal, steps, rate), entry.proposal)])
+        return longer[0] if longer else entry
+
+    def _may_be_soup(self, entry: Entry) -> bool:
+        may = self.part == "race" and self.trials.folds is None and bool(entry.proposal.plan.layers)
+        return may and entry.identity not in self.single
+
+    def _in_place_of(self, single: Entry, soup: Entry) -> Entry:
+        """Return the soup with the time of the single model that it replaces."""
+        if single.spec.recipe.soup is not None:
+            return soup
+        self.seconds[single.identity] = single.seconds  # those of other learning rates too
+        self.trials.forget([single.spec])
+        return replace(soup, seconds=soup.seconds + single.seconds)
+
+    def _spec(
+        self,
+        proposal: Proposal,
+        steps: int,
+        rate: float | None = None,
+        soup: tuple[float, ...] | None = None,
+    ) -> TrialSpec:
         plan, width = proposal.plan, self.trials.shared.encoder.width
         if self.are_heads_solved and not plan.layers:
             rate = learning_rate_for(plan, width)  # not used, but part of every recipe
@@ -232,6 +262,7 @@ class _Rounds:
             epochs=1,
             learning_rate=rate or self.recipe.learning_rate or learning_rate_for(plan, width),
             head_rate=(self.recipe.head_rate or head_rate_for(width)) if plan.layers else None,
+            soup=soup,
         )
         return self.trials.spec(plan, recipe)
 
@@ -292,8 +323,11 @@ class _Rounds:
         """Whether the trial would end after the deadline, and is not recorded."""
         if self.deadline is None or self.trials.store.get(spec) is not None:
             return False
-        share = self.trials.folds or 0.5  # a longer trial continues one of half, but each fold starts anew
-        expected = step_seconds(proposal.cost) * (spec.recipe.steps or 0) * share
+        continues = spec.recipe.soup is None or (spec.recipe.steps or 0) > 2 * FIRST_STEPS
+        share = self.trials.folds or (
+            0.5 if continues else 1
+        )  # a longer trial continues one of half, a fold starts anew
+        expected = step_seconds(proposal.cost) * (spec.recipe.steps or 0) * len(spec.recipe.soup or (1,)) * share
         return time.monotonic() + expected > self.deadline
 
     def _show(self, entries: Sequence[Entry], total: int) -> None:

@@ -72,7 +72,11 @@ def _training_cells(entry: RaceEntry) -> dict[str, Cell]:
     if entry.steps is None and not entry.learning_rate:
         return {"steps": "solved", "learning rate": ""}
     epochs = f"{entry.epochs} epoch{'' if entry.epochs == 1 else 's'}"  # the first files counted epochs alone
-    return {"steps": epochs if entry.steps is None else f"{entry.steps:,}", "learning rate": f"{entry.learning_rate:g}"}
+    steps = epochs if entry.steps is None else f"{entry.steps:,}"
+    return {
+        "steps": steps if entry.soup is None else f"{len(entry.soup)} × {steps}",
+        "learning rate": f"{entry.learning_rate:g}",
+    }
 
 
 def _order(entries: Sequence[RaceEntry], metric: TaskMetric) -> tuple[str, ...]:

@@ -1,8 +1,8 @@
 """Checkpoints of a training run: safetensors and JSON, written atomically and verified before use.
 
-A checkpoint is a folder with the weights that train, the optimizer's two moments, the best weights so far, the average
-where there is one, and a description with the identity of the run and the checksum of the tensors. The two newest are
-kept, so that a damaged one does not lose the run.
+A checkpoint is a folder with the weights that train and the optimizer's two moments, of every member of a soup, the
+best weights so far, the average where there is one, and a description with the identity of the run and the checksum of
+the tensors. The two newest are kept, so that a damaged one does not lose the run.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from torch import Tensor
 
 from frostline.files.atomic import build_folder, read_json
 from frostline.files.checksums import file_checksum
+from frostline.training.members import Member
 from frostline.training.model import Tunable
 
 _TENSORS, _ABOUT = "state.safetensors", "state.json"
@@ -62,15 +63,17 @@ class Checkpoint:
     optimizer_step: float
 
     def restore(
-        self, tunable: Tunable, optimizer: torch.optim.Optimizer
+        self, tunable: Tunable, members: Sequence[Member]
     ) -> tuple[Progressed, dict[str, Tensor], dict[str, Tensor]]:
-        """Load weights and optimizer; return the progress of the run, its best weights and its average."""
-        with torch.no_grad():
+        """Load weights and optimizers; return the progress of the run, its best weights and its average."""
+        for number, member in enumerate(members):
+            start = _start_of(number)
             for name, value in tunable.trainable().items():
-                value.copy_(self.tensors[f"weights/{name}"])
-                optimizer.state[value] = {
+                member.weights[name].copy_(self.tensors[f"{start}weights/{name}"])
+                moments = {moment: self.tensors[f"{start}{moment}/{name}"] for moment in _MOMENTS}
+                member.optimizer.state[value] = {
                     "step": torch.tensor(self.optimizer_step),
-                    **{moment: self.tensors[f"{moment}/{name}"].to(value.device).clone() for moment in _MOMENTS},
+                    **{moment: own.to(value.device).clone() for moment, own in moments.items()},
                 }
         return self.so_far, self._group("best"), self._group("average")
 
@@ -147,7 +150,7 @@ class Checkpoints:
         self,
         so_far: Progressed,
         tunable: Tunable,
-        optimizer: torch.optim.Optimizer,
+        members: Sequence[Member],
         *,
         best: Mapping[str, Tensor],
         average: Mapping[str, Tensor],
@@ -156,9 +159,13 @@ class Checkpoints:
         from safetensors.torch import save_file
 
         own = tunable.trainable()
-        tensors = {f"weights/{name}": value.detach() for name, value in own.items()}
-        for moment in _MOMENTS:
-            tensors |= {f"{moment}/{name}": optimizer.state[value][moment] for name, value in own.items()}
+        tensors: dict[str, Tensor] = {}
+        for number, member in enumerate(members):
+            start = _start_of(number)
+            tensors |= {f"{start}weights/{name}": value for name, value in member.weights.items()}
+            for moment in _MOMENTS:
+                states = {name: member.optimizer.state[value] for name, value in own.items()}
+                tensors |= {f"{start}{moment}/{name}": state[moment] for name, state in states.items()}
         tensors |= {f"best/{name}": value for name, value in best.items()}
         tensors |= {f"average/{name}": value for name, value in average.items()}
         with build_folder(self.folder / f"step-{so_far.step}", sync=True) as building:
@@ -166,7 +173,7 @@ class Checkpoints:
             about = {
                 "run": self.run,
                 "checksum": file_checksum(building / _TENSORS),
-                "optimizer_step": float(optimizer.state[next(iter(own.values()))]["step"]),
+                "optimizer_step": float(members[0].optimizer.state[next(iter(own.values()))]["step"]),
                 "so_far": asdict(so_far),
             }
             (building / _ABOUT).write_text(json.dumps(about), encoding="utf-8")
@@ -192,6 +199,11 @@ class Checkpoints:
             )
         except (OSError, ValueError, KeyError, TypeError):
             return None
+
+
+def _start_of(number: int) -> str:
+    """Return what the names of a member's tensors start with; those of a single model have always had none."""
+    return f"member-{number}/" if number else ""
 
 
 def _step_of(path: Path) -> int:

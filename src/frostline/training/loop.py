@@ -33,6 +33,7 @@ from frostline.training.checkpoints import Checkpoints, Progressed
 from frostline.training.dataset import Examples
 from frostline.training.freeze_audit import Audit, AuditReport
 from frostline.training.half_products import precision_of
+from frostline.training.members import Member, make_members, rates_of
 from frostline.training.model import Tunable
 from frostline.training.word_gradients import lasting_word_gradients
 
@@ -111,10 +112,10 @@ class TrainingRun:
         self.steps = recipe.steps or self.steps_per_epoch * recipe.epochs
         self.passes = math.ceil(recipe.passes(self.steps_per_epoch))
         self.heads = tunable.head.count if isinstance(tunable.head, HeadStack) else 1  # the loss is their sum
-        self.optimizer = make_optimizer(tunable, recipe, learning_rate, new_layers)
+        self.members = make_members(tunable, recipe, learning_rate, new_layers)
         # Looked up once: walking through the whole model takes longer than a step of a head alone.
         self.parameters = list(tunable.trainable().values())
-        self.order_of = lru_cache(1)(partial(order_of_rows, len(rows), seed=recipe.seed))
+        self.order_of = lru_cache(len(self.members))(partial(order_of_rows, len(rows)))
         self.average = Average(tunable.trainable()) if recipe.schedule == "averaged" else None
         self.audit = Audit(tunable)
         self.so_far = Progressed()
@@ -126,7 +127,7 @@ class TrainingRun:
         """Train, and leave the best weights in the model."""
         checkpoint = None if self.checkpoints is None else self.checkpoints.newest()[0]
         if checkpoint is not None and checkpoint.so_far.step <= self.steps:  # not of a longer run
-            self.so_far, self.best, average = checkpoint.restore(self.tunable, self.optimizer)
+            self.so_far, self.best, average = checkpoint.restore(self.tunable, self.members)
             self.first = self.so_far.step
             if self.average is not None:
                 self.average.restore(average)
@@ -155,7 +156,7 @@ class TrainingRun:
                 self.so_far.step, evaluated=evaluated, is_last=is_last
             ):
                 average = {} if self.average is None else self.average.weights
-                self.checkpoints.write(self.so_far, self.tunable, self.optimizer, best=self.best, average=average)
+                self.checkpoints.write(self.so_far, self.tunable, self.members, best=self.best, average=average)
 
     def trained(self, so_far: Progressed, audit: AuditReport, outputs: Tensor | None) -> Trained:
         """Return the record of the run, or of one of its heads."""
@@ -168,14 +169,28 @@ class TrainingRun:
         )
 
     def _step(self, step: int) -> None:
-        """Update the weights once, from `accumulate` batches."""
+        """Update the weights of every member once."""
+        total = sum(self._update(member, step) for member in self.members) / len(self.members)
+        if self.average is not None:
+            self.average.add(step, [member.weights for member in self.members])
+        self.so_far.updates += any(rate > 0 for rate in rates_of(self.members))
+        self.so_far.loss_sum += total
+        self.so_far.loss_steps += 1
+        mean = self.so_far.loss_sum / self.so_far.loss_steps / self.heads
+        epoch = step // self.steps_per_epoch + 1
+        detail = f"epoch {epoch}/{self.passes}, loss {mean:.3f}{self.so_far.shown()}"
+        self.progress(Step(stage="training", detail=detail, done=step + 1, total=self.steps))
+
+    def _update(self, member: Member, step: int) -> float:
+        """Update the weights of a member once, from `accumulate` batches; return its loss."""
         recipe, (epoch, in_epoch) = self.recipe, divmod(step, self.steps_per_epoch)
-        for group in self.optimizer.param_groups:
+        member.enter(self.tunable)
+        for group in member.optimizer.param_groups:
             group["lr"] = group["highest"] * rate_at(step, self.steps, recipe)
         size = recipe.batch * recipe.accumulate
-        chosen = self.order_of(epoch=epoch)[in_epoch * size : (in_epoch + 1) * size]
-        _seed(recipe.seed, step, self.tunable.encoder.device)
-        noise = Noise(recipe.seed, step)
+        chosen = self.order_of(seed=member.seed, epoch=epoch)[in_epoch * size : (in_epoch + 1) * size]
+        _seed(member.seed, step, self.tunable.encoder.device)
+        noise = Noise(member.seed, step)
         if not self.tunable.training:
             self.tunable.train()
         total = 0.0
@@ -191,21 +206,15 @@ class TrainingRun:
         for name, value in (("the loss", total), ("a gradient", norm)):
             if not math.isfinite(value):
                 raise TuneError(f"training diverged at step {step + 1}: {name} is {value}; try a lower learning rate")
-        if step == self.first:
+        is_audited = step == self.first and member is self.members[0]
+        if is_audited:
             self.audit.after_backward(self.tunable.depth_of_backward)
             self.so_far.depth = self.tunable.depth_of_backward
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
-        if self.average is not None:
-            self.average.add(step)
-        if step == self.first:
+        member.optimizer.step()
+        member.optimizer.zero_grad(set_to_none=True)
+        if is_audited:
             self.audit.after_step()
-        self.so_far.updates += any(group["lr"] > 0 for group in self.optimizer.param_groups)
-        self.so_far.loss_sum += total
-        self.so_far.loss_steps += 1
-        mean = self.so_far.loss_sum / self.so_far.loss_steps / self.heads
-        detail = f"epoch {epoch + 1}/{self.passes}, loss {mean:.3f}{self.so_far.shown()}"
-        self.progress(Step(stage="training", detail=detail, done=step + 1, total=self.steps))
+        return total
 
     def loss(self, logits: Tensor, labels: Tensor, *, share: float) -> Tensor:
         """Return the loss of a batch, weighted by its share of the step's rows."""
@@ -270,7 +279,7 @@ class TrainingRun:
             "step": so_far.step,
             "epoch": round(so_far.step / self.steps_per_epoch, 4),
             "loss": so_far.loss_sum / so_far.loss_steps,
-            "learning_rate": max(group["lr"] for group in self.optimizer.param_groups),
+            "learning_rate": max(rates_of(self.members)),
             **{f"validation_{name}": value for name, value in values.items()},
             "seconds": round(so_far.seconds, 3),
         }
@@ -300,34 +309,6 @@ def _seed(seed: int, step: int, device: torch.device) -> None:
 def order_of_rows(count: int, *, seed: int, epoch: int) -> Ints:
     """Return the order of rows in an epoch, which depends on seed and epoch alone."""
     return np.random.Generator(np.random.PCG64([seed, epoch])).permutation(count)
-
-
-def make_optimizer(
-    tunable: Tunable, recipe: Recipe, learning_rate: float, new_layers: frozenset[int] = frozenset()
-) -> torch.optim.AdamW:
-    """Return AdamW with one group per rate and decay; each group stores its highest rate."""
-    parts = tunable.encoder.parts()
-    is_new = {id(value) for number in new_layers for value in parts.layers[number - 1].values()}
-    factors = {
-        id(value): factor
-        for factor, values in zip(recipe.layer_rates or (), parts.layers, strict=False)  # of a whole encoder
-        for value in values.values()
-    }
-    in_head = {id(value) for value in tunable.head.parameters()}
-    groups: dict[tuple[float, float], list[Tensor]] = {}
-    for name, value in tunable.trainable().items():
-        rate = learning_rate * (recipe.new_layer_rate if id(value) in is_new else 1.0) * factors.get(id(value), 1.0)
-        rate = recipe.head_rate if recipe.head_rate is not None and id(value) in in_head else rate
-        axes = value.dim() - isinstance(tunable.head, HeadStack)
-        decays = axes > 1 and "norm" not in name.lower()
-        groups.setdefault((rate, recipe.weight_decay if decays else 0.0), []).append(value)
-    return torch.optim.AdamW(
-        [
-            {"params": values, "lr": rate, "highest": rate, "weight_decay": decay}
-            for (rate, decay), values in groups.items()
-        ],
-        fused=True,
-    )
 
 
 def weights_of(tunable: Tunable) -> Weights:

@@ -12,7 +12,8 @@ import torch
 from frostline.kernels.dropout import Noise
 from frostline.training.dataset import Examples
 from frostline.training.half_products import precision_of
-from frostline.training.loop import load_weights, loss_of, make_optimizer, order_of_rows, weights_of
+from frostline.training.loop import load_weights, loss_of, order_of_rows, weights_of
+from frostline.training.optimizers import make_optimizer
 from frostline.training.result import Tuned
 
 STEPS = 5  # timed in each way, after one that is not

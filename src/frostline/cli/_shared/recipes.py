@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from frostline.cli._shared import options
+from frostline.errors import OptionError
 
 RecipeFile = Annotated[
     Path | None,
@@ -95,6 +96,15 @@ class RecipeOptions(TrialRecipeOptions):
             show_default="linear",
         ),
     ] = None
+    soup: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FACTORS",
+            help="Train a model at each of these factors of the learning rate, as in 0.5,1,2, and average their "
+            "weights (a model soup, Wortsman et al. 2022); the schedule is then averaged.",
+            show_default="one model",
+        ),
+    ] = None
     warmup: Annotated[float | None, typer.Option(help="Share of the steps used for warm-up.", show_default="0.06")] = (
         None
     )
@@ -132,3 +142,18 @@ class RecipeOptions(TrialRecipeOptions):
         str | None,
         typer.Option(help="Number format of cached frozen states: float16 or float32.", show_default="float16"),
     ] = None
+
+    def given(self, *, threads: int | None) -> dict[str, Any]:
+        """Return the fields of the recipe that are set, by flags or by the file; a soup has the averaged schedule.
+
+        Args:
+            threads: CPU threads, if set.
+        """
+        given = super().given(threads=threads)
+        if self.soup is None:
+            return given
+        try:
+            factors = tuple(float(word) for word in self.soup.split(","))
+        except ValueError:
+            raise OptionError(f"--soup {self.soup!r}: must be numbers above 0 as in 0.5,1,2") from None
+        return {**given, "soup": factors, "schedule": self.schedule or "averaged"}
