@@ -10,8 +10,12 @@ from frostline.records import Plan
 TUNED, HEAD = Plan.span(1, 2, 4), Plan(layers=(), head=4)
 
 
-def history(*pairs):
-    return [{"step": step, "validation_accuracy": value, "validation_loss": 1.0} for step, value in pairs]
+def history(*pairs, losses=()):
+    losses = losses or (1.0,) * len(pairs)
+    return [
+        {"step": step, "validation_accuracy": value, "validation_loss": loss}
+        for (step, value), loss in zip(pairs, losses, strict=True)
+    ]
 
 
 def test_marks_double():
@@ -59,6 +63,21 @@ def test_steps_below_the_first_mark_stay_as_they_are():
 )
 def test_a_plan_has_converged_when_the_second_half_of_its_steps_brought_little(values, expected):
     assert is_converged(history(*values), "accuracy", gain=1, worth=0.005, least=160) == expected
+
+
+@pytest.mark.parametrize(
+    ("values", "losses", "expected"),
+    [
+        (((80, 0.7), (160, 0.7)), (0.6, 0.58), False),
+        (((80, 0.7), (160, 0.7)), (0.6, 0.595), True),
+        (((80, 0.7), (160, 0.8)), (0.6, 0.74), False),
+        (((80, 0.7), (160, 0.8)), (0.6, 0.76), True),
+        (((40, 0.5), (80, 0.6), (160, 0.7)), (0.4, 0.45, 0.55), True),
+    ],
+    ids=["the loss falls", "it falls by little", "it rises by little", "it rises by much", "it rose before"],
+)
+def test_the_loss_tells_whether_more_steps_may_help(values, losses, expected):
+    assert is_converged(history(*values, losses=losses), "accuracy", gain=1, worth=0.005, least=160) == expected
 
 
 def test_a_loss_that_falls_is_an_improvement_where_lower_is_better():

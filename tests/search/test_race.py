@@ -156,22 +156,22 @@ def test_a_plan_that_is_shown_to_be_worse_does_not_train_on():
 
 
 def test_plans_train_as_long_as_they_improve_by_more_than_chance():
-    script = Scripted(lambda spec, step: 0.5 + 0.0002 * min(step, 160))
+    script = Scripted(lambda spec, step: 0.5 + 0.0004 * min(step, 160))
     *_, last = raced(script, SINGLES[:1])
     assert steps_of(script, SINGLES[0].plan)[-3:] == [80, 160, 320]
     assert [entry.is_converged for entry in last.final] == [True]
     assert last.notes == ()
 
 
-@pytest.mark.parametrize(("gain", "longest"), [(0.010, 160), (0.012, 320)])
+@pytest.mark.parametrize(("gain", "longest"), [(0.010, 80), (0.012, 160)])
 def test_a_gain_below_one_standard_error_is_not_worth_more_steps(gain, longest):
-    script = Scripted(lambda spec, step: 0.5 + gain * (step >= 160))
+    script = Scripted(lambda spec, step: 0.5 + gain * (step >= 80), loss=lambda spec, step: 0.5)
     raced(script, SINGLES[:1])  # with 400 rows, of which one in twenty changes, the error is 0.0112
     assert max(steps_of(script, SINGLES[0].plan)) == longest
 
 
 def test_a_plan_that_still_improves_at_the_end_is_said_to():
-    script = Scripted(lambda spec, step: 0.5 + 0.0002 * step)
+    script = Scripted(lambda spec, step: 0.5 + 0.0004 * step)
     *_, last = raced(script, SINGLES[:1], most_steps=320)
     assert max(steps_of(script, SINGLES[0].plan)) == 320
     assert last.notes == (
@@ -190,6 +190,12 @@ def test_every_plan_of_a_round_has_the_same_compute():
     assert steps_of(script, HEADS[0].plan) == [None]  # solved
 
 
+def test_a_plan_that_overfits_does_not_train_on_whatever_its_score():
+    script = Scripted(lambda spec, step: 0.5 + 0.001 * step, loss=lambda spec, step: 0.5 + 0.2 * (step > 40))
+    raced(script, SINGLES[:1])
+    assert max(steps_of(script, SINGLES[0].plan)) == 80
+
+
 @pytest.mark.parametrize(("lead", "is_overtaken"), [(0.01, False), (0.10, True)])
 def test_a_plan_has_to_lead_by_more_than_chance_to_overtake_the_favourite(lead, is_overtaken):
     usual, other = SINGLES[3].plan, SINGLES[0].plan
@@ -197,7 +203,7 @@ def test_a_plan_has_to_lead_by_more_than_chance_to_overtake_the_favourite(lead, 
     favourite = str(usual.identity())
     *_, last = raced(script, [SINGLES[0], SINGLES[3]], favourite=favourite)
     assert plans_of(last.final)[0] == (other if is_overtaken else usual)
-    assert max(steps_of(script, usual)) == (40 if is_overtaken else 160)
+    assert max(steps_of(script, usual)) == (40 if is_overtaken else 80)
     *_, last = raced(Scripted(script.value), [SINGLES[0], SINGLES[3]])
     assert plans_of(last.final)[0] == other
 

@@ -392,6 +392,17 @@ def test_going_on_with_another_seed_is_refused_in_one_line(stopped, encoder, row
     assert "`overwrite=True`" in str(error.value)
 
 
+def test_a_run_that_an_earlier_version_began_goes_on(encoder, rows, tmp_path, monkeypatch):
+    monkeypatch.setattr(running, "measure_for_plans", stop)
+    with pytest.raises(Stop):
+        frostline.run(encoder, rows, output=tmp_path / "run", recipe=RECIPE)
+    identity = tmp_path / "run" / "checkpoints" / "run.json"
+    earlier = {name: value for name, value in read(identity).items() if name != "number of folds"}
+    identity.write_text(json.dumps({**earlier, "a name of old": 1}))
+    with pytest.raises(Stop):
+        frostline.run(encoder, rows, output=tmp_path / "run", recipe=RECIPE)
+
+
 def test_tuning_does_not_touch_a_stopped_run(stopped, encoder, rows):
     for resume in (False, True):
         with pytest.raises(OptionError, match="contains an interrupted `frostline run`; run it again"):

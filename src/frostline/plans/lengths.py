@@ -10,9 +10,12 @@ from frostline.records import Plan
 
 FIRST_STEPS = 40
 LEAST_STEPS = 160  # before which no plan has converged
+LEAST_STEPS_OF_SOUP = 80  # on development sets, soups of 80 steps were better than one model after 160
 MOST_EPOCHS = 5
 LEAST_MOST_STEPS = 320  # of the longest round, where five epochs are fewer
 _STEPS_PER_CLASS = 8  # of the longest round, where classes are many
+_OVERFITTING = 1.25  # times the lowest loss on validation
+_FALLING = 0.98  # the same
 _HEAD_ONLY = 8  # factor: a head alone learns slowly, and costs next to nothing
 _FOLD_EPOCHS = 10
 _MOST_RATIO = 4.0  # factor: of plans whose steps are cheap
@@ -85,7 +88,10 @@ def steps_for(plan: Plan, steps: int, ratio: float = 1.0) -> int:
 
 
 def is_converged(history: Iterable[Mapping[str, Any]], metric: str, *, gain: int, worth: float, least: int) -> bool:
-    """Whether more steps are not worth it: the second half of them brought less than `worth`.
+    """Whether more steps are not worth it: the second half of them brought nothing, or the loss has begun to rise.
+
+    A loss that falls promises a better metric later. One that has risen by a quarter says that the model overfits: then
+    on development sets a better metric on a few hundred rows was chance.
 
     Args:
         history: evaluations, with their steps.
@@ -94,9 +100,12 @@ def is_converged(history: Iterable[Mapping[str, Any]], metric: str, *, gain: int
         worth: the least improvement of the metric that twice as many steps are worth.
         least: steps before which nothing has converged.
     """
-    values = [(record["step"], gain * record[f"validation_{metric}"]) for record in history]
-    last = values[-1][0]
-    first_half = [value for step, value in values if 2 * step <= last]
+    records = list(history)
+    last = records[-1]["step"]
+    first_half = [record for record in records if 2 * record["step"] <= last]
     if last < least or not first_half:
         return False
-    return bool(max(value for _, value in values) - max(first_half) < worth)
+    best, best_before = (max(gain * one[f"validation_{metric}"] for one in some) for some in (records, first_half))
+    lowest, lowest_before = (min(one["validation_loss"] for one in some) for some in (records, first_half))
+    is_overfitting = records[-1]["validation_loss"] > _OVERFITTING * lowest_before
+    return bool(is_overfitting or (best - best_before < worth and lowest > _FALLING * lowest_before))

@@ -9,7 +9,7 @@ from math import ceil, floor, log10
 from frostline.costs.cost import Costs
 from frostline.errors import OptionError
 from frostline.plans.learning_rates import SOUP
-from frostline.plans.lengths import FIRST_STEPS, LEAST_STEPS
+from frostline.plans.lengths import FIRST_STEPS, LEAST_STEPS, LEAST_STEPS_OF_SOUP
 from frostline.records import Cost, Plan, Proposal
 from frostline.records.budget import Budget, Goal
 from frostline.tasks.raw_table import counted
@@ -155,7 +155,7 @@ def race_seconds(proposals: Sequence[Proposal]) -> float:
     """Return the expected duration of a race that ends as early as it can."""
     late = sum(LEAST_STEPS * step_seconds(proposal.cost) for proposal in proposals if proposal.joins_late)
     others = [step_seconds(proposal.cost) for proposal in proposals if not proposal.joins_late and proposal.plan.layers]
-    leader = 2 * FIRST_STEPS + len(SOUP) * LEAST_STEPS  # two more learning rates, and a soup of the best one
+    leader = 2 * FIRST_STEPS + len(SOUP) * LEAST_STEPS_OF_SOUP  # two more learning rates, and a soup of the best one
     return (len(others) * FIRST_STEPS + leader) * max(others, default=0.0) + late
 
 

@@ -17,7 +17,15 @@ from math import ceil
 from typing import Literal
 
 from frostline.plans.learning_rates import SOUP, head_rate_for, learning_rate_for
-from frostline.plans.lengths import FIRST_STEPS, LEAST_STEPS, fold_steps, is_converged, round_steps, steps_for
+from frostline.plans.lengths import (
+    FIRST_STEPS,
+    LEAST_STEPS,
+    LEAST_STEPS_OF_SOUP,
+    fold_steps,
+    is_converged,
+    round_steps,
+    steps_for,
+)
 from frostline.progress import Progress, Step, silent
 from frostline.records import Proposal, Recipe, TrialResult, TrialSpec
 from frostline.records.difference import Difference
@@ -305,6 +313,7 @@ class _Rounds:
         worth = _WORTH_OF_UNITS * abs(value)
         if metric.points == 100:  # or one standard error of a gain, where few rows make that larger
             worth = max(_WORTH / metric.points, (_CHANGED / len(result.predictions["validation"])) ** 0.5)
+        least = LEAST_STEPS if spec.recipe.soup is None else LEAST_STEPS_OF_SOUP
         return Entry(
             proposal=proposal,
             spec=spec,
@@ -315,7 +324,7 @@ class _Rounds:
             seconds=sum(result.seconds.values()) + self.seconds.get(str(proposal.plan.identity()), 0.0),
             is_converged=spec.recipe.schedule == "solved"
             or self.trials.folds is not None
-            or is_converged(result.history, metric.name, gain=round(metric.signed(1)), worth=worth, least=LEAST_STEPS),
+            or is_converged(result.history, metric.name, gain=round(metric.signed(1)), worth=worth, least=least),
             rows=self.trials.rows,
         )
 

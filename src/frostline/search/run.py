@@ -103,9 +103,9 @@ class Search:
         before = atomic.read_json(self.work_folder / _IDENTITY, default=None)
         if before is None and not (self.work_folder / _STORE).exists():
             shutil.rmtree(self.work_folder, ignore_errors=True)  # interrupted before it had begun
-        if self.work_folder.is_dir() and before != identity:
-            other = before if isinstance(before, dict) else {}
-            different = [name for name, value in identity.items() if other.get(name) != value]
+        other = before if isinstance(before, dict) else {}
+        different = [name for name, value in identity.items() if other.get(name) != value]
+        if self.work_folder.is_dir() and different:
             raise OptionError(
                 f"{self.folder}: contains an interrupted run with a different {' and '.join(different)}; pass "
                 "`overwrite=True` to start over, or another `output`"

@@ -74,7 +74,7 @@ def _training_cells(entry: RaceEntry) -> dict[str, Cell]:
     epochs = f"{entry.epochs} epoch{'' if entry.epochs == 1 else 's'}"  # the first files counted epochs alone
     steps = epochs if entry.steps is None else f"{entry.steps:,}"
     return {
-        "steps": steps if entry.soup is None else f"{len(entry.soup)} × {steps}",
+        "steps": steps if entry.soup is None else f"{len(entry.soup)} x {steps}",
         "learning rate": f"{entry.learning_rate:g}",
     }
 
