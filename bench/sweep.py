@@ -55,7 +55,14 @@ PATIENCE = 1  # evaluation, after twice as many steps, from 160 on
 JUDGING = ("subj", "sst5", "tweeteval_emotion", "banking77", "cr", "trec6")
 WITH_GTE = ("trec6", "sst5", "banking77")
 DEVELOPMENT = ("goemotions", "mnli", "cola", "movies")
-CASES = (*JUDGING, *(f"{name}@gte-small" for name in WITH_GTE), "3i4k_ko@albert-kor-base")
+# The search was changed after it was judged on the first six, and judged again on the others.
+JUDGING_AGAIN = (
+    *(f"{name}@gte-small" for name in WITH_GTE),
+    "3i4k_ko@albert-kor-base",
+    "germeval18_fine",
+    "thucnews_zh@albert-tiny-chinese",
+)
+CASES = (*JUDGING, *JUDGING_AGAIN)
 RULES = ("full", "last two", "upper half", "middle two", "head alone")
 OWN_HEAD = "full, own head"  # the name of full fine-tuning with the family's own head
 _FIRST_DIGIT = 48  # predictions are one character a row, from '0' on
