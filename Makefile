@@ -17,7 +17,7 @@ SETFIT := build/setfit-env
 SETFIT_STAMP := $(SETFIT)/.set-up-$(shell (pwd; cat constraints.txt bench/setfit-requirements.txt) | cksum | cut -d' ' -f1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup embedded demo test test-slow test-studies test-browser docs docs-figures check format bench-measure bench-cost bench-criteria bench-heads bench-kernels bench-one-pass bench-probe bench-regret bench-report bench-setfit bench-skip bench-sweep bench-time bench-tune clean distclean
+.PHONY: help setup embedded demo test test-slow test-studies test-browser docs docs-figures check format bench-measure bench-cost bench-criteria bench-heads bench-kernels bench-one-pass bench-probe bench-regret bench-report bench-setfit bench-skip bench-soups bench-sweep bench-time bench-tune clean distclean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -80,6 +80,9 @@ bench-regret: $(STAMP) embedded ## Compare the choices of run with the sweep and
 
 bench-sweep: $(STAMP) embedded ## Record what every plan is worth on new data: hours, resumable (DATA, GLUE, ENCODERS=folders)
 	$(BIN)/python bench/sweep.py bench/results/sweep.jsonl --data $(DATA) --glue $(GLUE) --encoders $(ENCODERS)
+
+bench-soups: $(STAMP) embedded ## Compare means of weights with single models: an hour, resumable (DATA, GLUE=folders)
+	$(BIN)/python bench/soups.py bench/results/soups.jsonl --data $(DATA) --glue $(GLUE)
 
 bench-time: $(STAMP) embedded ## Time run against full fine-tuning with its best learning rate: hours, resumable (GLUE=folder)
 	$(BIN)/python bench/time_to_quality.py $(GLUE) bench/results/time_to_quality.jsonl

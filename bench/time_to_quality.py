@@ -136,7 +136,7 @@ def with_frostline(case: Case, *, most_steps: int | None, threads: int) -> Line:
         if result.status != "done" or spec.recipe.rows != "train":
             return
         plan = str(spec.plan.identity())
-        longest[plan] = max(longest.get(plan, 0), spec.recipe.steps)
+        longest[plan] = max(longest.get(plan, 0), spec.recipe.steps or 0)  # a solved head has none
         curve.append((clock.seconds["seconds"], result.metrics["validation"][case.metric]))
 
     recipe = Recipe(threads=threads, seed=case.seed, steps=most_steps)

@@ -55,6 +55,14 @@ def test_every_option_reaches_the_recipe(model, weather, capsys):
     assert any("only Frostline can load" in note for note in found["notes"])
 
 
+def test_a_soup_has_the_averaged_schedule(model, weather, capsys):
+    arguments = ["tune", weather, "--model", model, "--plan", "4,4,4", "--epochs", "1", "--soup"]
+    found = as_json(capsys, *arguments, "1,0.5")
+    assert (found["recipe"]["soup"], found["recipe"]["schedule"]) == ([1.0, 0.5], "averaged")
+    assert refused(capsys, *arguments, "1,a") == "frostline: --soup '1,a': must be numbers above 0 as in 1,1,1\n"
+    assert "has the schedule 'linear'" in refused(capsys, *arguments, "1,1", "--schedule", "linear")
+
+
 @pytest.mark.parametrize(
     ("plan", "layers", "head"),
     [("layers=1+3,head=4", [1, 3], 4), ("freeze=3", [4], 4), ("top-k:k=2", [3, 4], 4), ("layers=none,head=2", [], 2)],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 from tests.search.race_tools import made_up_proposal
@@ -112,6 +113,17 @@ def test_why_a_cheaper_plan_was_taken_is_said_with_the_numbers():
         r"\(1, 6, 6\) full: -0\.1 \(-0\.\d to [+-]0\.0\) points of accuracy on 1,000 validation rows\.",
         why[2],
     )
+
+
+def test_a_soup_is_said_and_all_its_members_count_as_compute():
+    entries = many_rows()
+    top, full = entries["top"], entries["full"]
+    recipe = replace(top.spec.recipe, schedule="averaged", soup=(1.0, 1.0, 1.0))
+    soup = replace(top, spec=replace(top.spec, recipe=recipe))
+    why = decided({**entries, "top": soup}.values()).why
+    assert why[1] == "Its weights are the mean of those of 3 models that saw the rows in other orders."
+    assert "; 20% of the compute (" in trade_off(top, full, "full fine-tuning", "")
+    assert "; 60% of the compute (" in trade_off(soup, full, "full fine-tuning", "")
 
 
 @pytest.mark.parametrize(("goal", "expected"), [("cheapest", "top"), ("smallest", "short"), ("fastest", "short")])

@@ -133,7 +133,8 @@ def test_a_wrong_soup_is_refused(recipe, word):
 def test_a_soup_is_recorded_and_is_another_trial():
     recipe = Recipe.from_json({**RECIPE.to_json()})
     assert recipe == RECIPE
-    assert "0.5, 1, 2 times" in recipe.in_words()
+    assert "3 models at 0.5, 1, 2 times" in recipe.in_words()
+    assert replace(recipe, soup=(1.0, 1.0)).in_words().endswith("the mean of the weights of 2 models")
     assert "soup" not in replace(RECIPE, soup=None).to_json()
 
 

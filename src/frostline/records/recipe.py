@@ -126,12 +126,9 @@ class Recipe(Record):
         rate = (
             "the plan's usual learning rate" if self.learning_rate is None else f"learning rate {self.learning_rate:g}"
         )
-        factors = ", ".join(f"{factor:g}" for factor in self.soup or ())
-        soup = (
-            f", the mean of the weights of {len(self.soup or ())} models at {factors} times this rate"
-            if factors
-            else ""
-        )
+        soup = "" if self.soup is None else f", the mean of the weights of {len(self.soup)} models"
+        if self.soup is not None and set(self.soup) != {1}:
+            soup += f" at {', '.join(f'{factor:g}' for factor in self.soup)} times this rate"
         return f"{rate}, {length}, batch {self.batch}{soup}"
 
     @property

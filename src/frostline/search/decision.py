@@ -64,8 +64,12 @@ def decide(race: Race, judging: Judging, budget: Budget, *, depth: int, seed: in
     )
     plan = chosen.proposal.plan
     source = [f"Proposed by {chosen.proposal.origins}: {plan.because}."] if plan.because else []
+    members = len(chosen.spec.recipe.soup or ())
+    soup = (
+        [f"Its weights are the mean of those of {members} models that saw the rows in other orders."] if members else []
+    )
     reason = _reason(race, decision, of_race, leader, gaps, judging, budget)
-    return replace(decision, why=(f"{plan.name}: {plan.in_words(depth)}.", *source, *reason))
+    return replace(decision, why=(f"{plan.name}: {plan.in_words(depth)}.", *soup, *source, *reason))
 
 
 def _reason(

@@ -100,7 +100,7 @@ class RecipeOptions(TrialRecipeOptions):
         str | None,
         typer.Option(
             metavar="FACTORS",
-            help="Train a model at each of these factors of the learning rate, as in 0.5,1,2, and average their "
+            help="Train a model at each of these factors of the learning rate, as in 1,1,1, and average their "
             "weights (a model soup, Wortsman et al. 2022); the schedule is then averaged.",
             show_default="one model",
         ),
@@ -155,5 +155,5 @@ class RecipeOptions(TrialRecipeOptions):
         try:
             factors = tuple(float(word) for word in self.soup.split(","))
         except ValueError:
-            raise OptionError(f"--soup {self.soup!r}: must be numbers above 0 as in 0.5,1,2") from None
+            raise OptionError(f"--soup {self.soup!r}: must be numbers above 0 as in 1,1,1") from None
         return {**given, "soup": factors, "schedule": self.schedule or "averaged"}
