@@ -20,7 +20,7 @@ from torch import Tensor
 
 from frostline.files.atomic import build_folder, read_json
 from frostline.files.checksums import file_checksum
-from frostline.training.members import Member
+from frostline.training.members import SoupMember
 from frostline.training.model import Tunable
 
 _TENSORS, _ABOUT = "state.safetensors", "state.json"
@@ -63,7 +63,7 @@ class Checkpoint:
     optimizer_step: float
 
     def restore(
-        self, tunable: Tunable, members: Sequence[Member]
+        self, tunable: Tunable, members: Sequence[SoupMember]
     ) -> tuple[Progressed, dict[str, Tensor], dict[str, Tensor]]:
         """Load weights and optimizers; return the progress of the run, its best weights and its average."""
         for number, member in enumerate(members):
@@ -150,7 +150,7 @@ class Checkpoints:
         self,
         so_far: Progressed,
         tunable: Tunable,
-        members: Sequence[Member],
+        members: Sequence[SoupMember],
         *,
         best: Mapping[str, Tensor],
         average: Mapping[str, Tensor],

@@ -33,7 +33,7 @@ from frostline.training.checkpoints import Checkpoints, Progressed
 from frostline.training.dataset import Examples
 from frostline.training.freeze_audit import Audit, AuditReport
 from frostline.training.half_products import precision_of
-from frostline.training.members import Member, make_members, rates_of
+from frostline.training.members import SoupMember, make_members, rates_of
 from frostline.training.model import Tunable
 from frostline.training.word_gradients import lasting_word_gradients
 
@@ -181,7 +181,7 @@ class TrainingRun:
         detail = f"epoch {epoch}/{self.passes}, loss {mean:.3f}{self.so_far.shown()}"
         self.progress(Step(stage="training", detail=detail, done=step + 1, total=self.steps))
 
-    def _update(self, member: Member, step: int) -> float:
+    def _update(self, member: SoupMember, step: int) -> float:
         """Update the weights of a member once, from `accumulate` batches; return its loss."""
         recipe, (epoch, in_epoch) = self.recipe, divmod(step, self.steps_per_epoch)
         member.enter(self.tunable)

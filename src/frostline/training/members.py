@@ -21,7 +21,7 @@ from frostline.training.optimizers import make_optimizer
 
 
 @dataclass(frozen=True, kw_only=True)
-class Member:
+class SoupMember:
     """A model that trains: its weights, its optimizer, and the seed of its order of rows and of its dropout."""
 
     weights: dict[str, Tensor]
@@ -36,7 +36,7 @@ class Member:
 
 def make_members(
     tunable: Tunable, recipe: Recipe, learning_rate: float, new_layers: frozenset[int] = frozenset()
-) -> list[Member]:
+) -> list[SoupMember]:
     """Return the members of a run, which all start from the weights of the model.
 
     Args:
@@ -46,7 +46,7 @@ def make_members(
         new_layers: re-initialised layers, which may have a higher rate.
     """
     return [
-        Member(
+        SoupMember(
             weights={name: value.data.clone() if number else value.data for name, value in tunable.trainable().items()},
             optimizer=make_optimizer(tunable, recipe, factor * learning_rate, new_layers),
             seed=seed_of(recipe.seed, number),
@@ -60,6 +60,6 @@ def seed_of(seed: int, number: int) -> int:
     return int(np.random.SeedSequence([seed, number]).generate_state(1)[0]) if number else seed
 
 
-def rates_of(members: Sequence[Member]) -> list[float]:
+def rates_of(members: Sequence[SoupMember]) -> list[float]:
     """Return the learning rates that the members have now."""
     return [group["lr"] for member in members for group in member.optimizer.param_groups]
