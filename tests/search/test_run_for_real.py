@@ -17,7 +17,7 @@ import pytest
 from frostline.tasks import load_task
 from frostline.tasks.splits import sample
 
-pytestmark = [pytest.mark.slow, pytest.mark.embedded, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.slow, pytest.mark.embedded, pytest.mark.timeout(3600)]
 
 
 def command(data, output, *, epochs=1):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil
 
 from frostline.plans.lengths import LEAST_STEPS
@@ -61,10 +61,6 @@ class Entry:
             seconds=round(self.seconds, 3),
         )
 
-    def at_rate(self, rate: float) -> TrialSpec:
-        """Return its trial with another learning rate."""
-        return replace(self.spec, recipe=replace(self.spec.recipe, learning_rate=float(f"{rate:.3g}")))
-
 
 @dataclass(frozen=True, kw_only=True)
 class Race:
@@ -81,8 +77,17 @@ class Race:
 
     @property
     def baselines(self) -> dict[str, str]:
-        """The best entry of each kind of baseline in the last round, by its trial."""
-        kinds = {name: [entry for entry in self.final if name in entry.proposal.baselines] for name in baseline_names()}
+        """The best entry of each kind of baseline in the last round, by its trial.
+
+        A plan that had fewer steps than others because it was behind is none: nothing shows how good it would be.
+        """
+        early = [entry.spec.recipe.steps or 0 for entry in self.final if not entry.proposal.joins_late]
+        trained = [
+            entry
+            for entry in self.final
+            if entry.is_converged or entry.proposal.joins_late or entry.steps >= max(early, default=0)
+        ]
+        kinds = {name: [entry for entry in trained if name in entry.proposal.baselines] for name in baseline_names()}
         return {name: entries[0].spec.id for name, entries in kinds.items() if entries}
 
     def entry(self, trial: str) -> Entry:

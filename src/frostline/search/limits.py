@@ -156,7 +156,7 @@ def race_seconds(proposals: Sequence[Proposal]) -> float:
     late = sum(LEAST_STEPS * step_seconds(proposal.cost) for proposal in proposals if proposal.joins_late)
     others = [step_seconds(proposal.cost) for proposal in proposals if not proposal.joins_late and proposal.plan.layers]
     leader = 2 * FIRST_STEPS + len(SOUP) * LEAST_STEPS_OF_SOUP  # two more learning rates, and a soup of the best one
-    return (len(others) * FIRST_STEPS + leader) * max(others, default=0.0) + late
+    return ((len(others) + 2) * FIRST_STEPS + leader) * max(others, default=0.0) + late  # two plans go on
 
 
 def step_seconds(cost: Cost) -> float:

@@ -1,11 +1,11 @@
 """The race: a few promising plans in, the best of them trained until more steps bring nothing.
 
-Every plan trains on the averaged schedule, on which a longer trial continues a shorter one. In the first round all
-plans have the same compute, so that cheap ones take more steps; the best one also tries other learning rates. Then the
-best trains as a soup, the mean of several models that see the rows in other orders, twice as long, again and again,
-until it has converged or another plan looks better. The best is the one that is expected to be, from the validation
-rows and from how plans do on most tasks. Full fine-tuning, the most expensive plan, has a race of its own at the end,
-as a proof.
+Every plan trains on the averaged schedule, on which a longer trial continues a shorter one. In a round all plans have
+the same compute, so that cheap ones take more steps. The two best of the first round train twice as long. The best of
+them tries other learning rates, and then trains as a soup, the mean of several models that see the rows in other
+orders, twice as long, again and again, until it has converged or the other plan looks better. The best is the one that
+is expected to be, from the validation rows and from how plans do on most tasks. Full fine-tuning, the most expensive
+plan, has a race of its own at the end, as a proof.
 """
 
 from __future__ import annotations
@@ -76,6 +76,7 @@ def race(
     first, *longer = round_steps(rounds.steps_per_epoch, classes=classes, most=most_steps)
     if trials.folds is not None:
         first, longer = fold_steps(rounds.steps_per_epoch, most=most_steps), []
+    rounds.first, rounds.most = first, max([first, *longer])
     heads = [proposal for proposal in runners if not proposal.plan.layers]
     tuned = [proposal for proposal in runners if proposal.plan.layers]
     rounds.set_compute(tuned)
@@ -83,20 +84,24 @@ def race(
     if best_heads and tuned:
         yield rounds.so_far(best_heads)
     entries = rounds.try_all(tuned, first)
-    if trials.folds is None:
-        entries = rounds.ranked([*rounds.with_other_rates(entries[:1]), *entries[1:]])
-    for number, steps in enumerate(longer):
+    if part == "proof" and trials.folds is None:
+        entries = [rounds.at_best_rate(entry) for entry in entries]
+    levels = [(steps, False) for steps in longer]
+    if part == "race":
+        levels = [*levels[:1], *((steps, True) for steps in longer)]
+    for number, (steps, as_soup) in enumerate(levels):
         yield rounds.so_far([*entries, *best_heads])
         rounds.close([*entries, *best_heads])
-        if number == 0:  # later the best has had more compute than the others
+        if number == 0:  # later the best has had more compute than the other
             entries = rounds.still_winning(entries, FINALISTS)
         before = [entry.spec.id for entry in (*entries, *best_heads)]
-        entries = rounds.ranked([*rounds.train_on(entries[:1], steps), *entries[1:]])
+        racing, waiting = (entries[:1], entries[1:]) if as_soup else (entries, [])
+        entries = rounds.ranked([*rounds.train_on(racing, steps, as_soup=as_soup), *waiting])
         best_heads = rounds.train_on(best_heads, steps)
         if {entry.spec.id for entry in (*entries, *best_heads)} <= set(before):
             del rounds.done[-1:]  # all have converged, or there is no time left
             break
-    last = [*(entries if longer else rounds.still_winning(entries, FINALISTS)), *best_heads]
+    last = [*(entries if levels else rounds.still_winning(entries, FINALISTS)), *best_heads]
     if len(last) < len(entries) + len(best_heads):
         rounds.close([*entries, *best_heads])
     yield rounds.so_far(last)
@@ -117,6 +122,8 @@ class _Rounds:
     notes: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)  # of trials that others have replaced, by plan
     single: set[str] = field(default_factory=set)  # plans whose soup failed
+    first: int = FIRST_STEPS  # steps of the first round
+    most: int = FIRST_STEPS  # steps of the last one
     compute: float = 1.0  # FLOPs of a step of the most expensive plan
     has_result: bool = False  # whether any trial has succeeded
 
@@ -173,21 +180,24 @@ class _Rounds:
         gain = expected_difference(self._difference(entry, usual), point=point, is_early=is_early)
         return replace(entry, expected=usual.value + gain / metric.points)
 
-    def with_other_rates(self, entries: Sequence[Entry]) -> list[Entry]:
-        """Return plans at the best of several learning rates, each after as many steps as before."""
+    def at_best_rate(self, entry: Entry) -> Entry:
+        """Return a plan at the best of several learning rates, by the loss after the steps of the first round."""
         if self.recipe.learning_rate is not None:
-            return list(entries)
-        best = []
-        for entry in entries:
-            rates = [factor * (entry.spec.recipe.learning_rate or 0.0) for factor in OTHER_RATES]
-            others = self._enter([(entry.at_rate(rate), entry.proposal) for rate in rates])
-            # The loss tells rates apart that a metric on few rows cannot.
-            chosen = min([entry, *others], key=lambda each: each.loss)
-            rest = [each for each in (entry, *others) if each is not chosen]
-            self.seconds[entry.identity] = sum(each.seconds for each in rest)
-            self.trials.forget(each.spec for each in rest)
-            best.append(replace(chosen, seconds=chosen.seconds + self.seconds[entry.identity]))
-        return best
+            return entry
+        usual = entry.spec.recipe.learning_rate or 0.0
+        specs = [self._spec(entry.proposal, self.first, float(f"{factor * usual:.3g}")) for factor in OTHER_RATES]
+        others = self._enter([(spec, entry.proposal) for spec in specs])
+
+        def early_loss(each: Entry) -> float:
+            """The loss tells rates apart that a metric on few rows cannot."""
+            steps = specs[0].recipe.steps or 0
+            return min(float(one["validation_loss"]) for one in each.result.history if one["step"] <= steps)
+
+        chosen = min([entry, *others], key=early_loss)
+        rest = [each for each in (entry, *others) if each is not chosen]
+        self.seconds[entry.identity] = sum(each.seconds for each in rest)
+        self.trials.forget(each.spec for each in rest)
+        return replace(chosen, seconds=chosen.seconds + self.seconds[entry.identity])
 
     def best_head(self, entries: Sequence[Entry]) -> list[Entry]:
         """Return the head alone with the lowest loss, of solved ones on all training rows by cross-validation."""
@@ -217,36 +227,35 @@ class _Rounds:
         """Return how much better one plan is than another on the rows that they are judged on."""
         return self.trials.judging.difference(entry.result, other.result)
 
-    def train_on(self, entries: Sequence[Entry], steps: int) -> list[Entry]:
-        """Return the plans after longer trials, as soups in a race, except those that have converged."""
-        return self.ranked([entry if entry.is_converged else self._longer(entry, steps) for entry in entries])
+    def train_on(self, entries: Sequence[Entry], steps: int, *, as_soup: bool = False) -> list[Entry]:
+        """Return the plans after longer trials, except those that have converged."""
+        longer = self._as_soup if as_soup else self._as_one_model
+        return self.ranked([entry if entry.is_converged else longer(entry, steps) for entry in entries])
 
-    def _longer(self, entry: Entry, steps: int) -> Entry:
-        """Return a plan after a longer trial: as a soup, unless that is shown to be worse than one model."""
-        rate, failed = entry.spec.recipe.learning_rate, len(self.failed)
-        if self._may_be_soup(entry):
-            soups = self._enter([(self._spec(entry.proposal, steps, rate, SOUP), entry.proposal)])
-            if soups and (entry.spec.recipe.soup is not None or self._may_win(soups[0], entry)):
-                return self._in_place_of(entry, soups[0])
-            if not soups and len(self.failed) == failed:
-                return entry  # there is no time left
-            self.single.add(entry.identity)
-        if entry.spec.recipe.soup is not None:
-            return entry
-        longer = self._enter([(self._spec(entry.proposal, steps, rate), entry.proposal)])
+    def _as_one_model(self, entry: Entry, steps: int) -> Entry:
+        """Return a plan after a longer trial; as it was if that fails, or there is no time for it."""
+        spec = self._spec(entry.proposal, steps, entry.spec.recipe.learning_rate)
+        longer = self._enter([(spec, entry.proposal)])
         return longer[0] if longer else entry
 
-    def _may_be_soup(self, entry: Entry) -> bool:
-        may = self.part == "race" and self.trials.folds is None and bool(entry.proposal.plan.layers)
-        return may and entry.identity not in self.single
-
-    def _in_place_of(self, single: Entry, soup: Entry) -> Entry:
-        """Return the soup with the time of the single model that it replaces."""
-        if single.spec.recipe.soup is not None:
-            return soup
-        self.seconds[single.identity] = single.seconds  # those of other learning rates too
-        self.trials.forget([single.spec])
-        return replace(soup, seconds=soup.seconds + single.seconds)
+    def _as_soup(self, entry: Entry, steps: int) -> Entry:
+        """Return a plan after a longer trial as a soup at its best rate, or as one model if that is better."""
+        is_first = entry.spec.recipe.soup is None
+        if entry.identity in self.single or not entry.proposal.plan.layers:
+            return self._as_one_model(entry, min(2 * steps, self.most))  # it was after so many when it became single
+        before, failed = self.at_best_rate(entry) if is_first else entry, len(self.failed)
+        spec = self._spec(entry.proposal, steps, before.spec.recipe.learning_rate, SOUP)
+        soups = self._enter([(spec, entry.proposal)])
+        if soups and not is_first:
+            return soups[0]
+        if soups and self._may_win(soups[0], entry):
+            self.seconds[entry.identity] = before.seconds
+            self.trials.forget([before.spec])
+            return replace(soups[0], seconds=soups[0].seconds + before.seconds)
+        if not is_first or (not soups and len(self.failed) == failed):
+            return before  # a longer soup has failed, or there is no time left
+        self.single.add(entry.identity)
+        return self._as_one_model(before, min(2 * steps, self.most))
 
     def _spec(
         self,
@@ -313,6 +322,7 @@ class _Rounds:
         worth = _WORTH_OF_UNITS * abs(value)
         if metric.points == 100:  # or one standard error of a gain, where few rows make that larger
             worth = max(_WORTH / metric.points, (_CHANGED / len(result.predictions["validation"])) ** 0.5)
+        worth *= len(spec.recipe.soup or (1,))  # more steps of a soup cost as many times as much
         least = LEAST_STEPS if spec.recipe.soup is None else LEAST_STEPS_OF_SOUP
         return Entry(
             proposal=proposal,
