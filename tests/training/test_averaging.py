@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.training.tuning_tools import examples_for, many_labels, many_tokens, tiny_tunable
+from tests.training.tuning_tools import examples_for, many_labels, many_tokens, tiny_tunable, train_tiny
 
 from frostline.records import Plan, Recipe
 from frostline.records.recipe import WARM_STEPS, rate_at
@@ -21,19 +21,8 @@ def own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("FROSTLINE_CACHE", str(tmp_path / "cache"))
 
 
-def trained(recipe=RECIPE, *, validation=True, checkpoints=None):
-    tunable = tiny_tunable("bert", Plan.span(3, 4, 4))
-    rows = examples_for(tunable, TOKENS, LABELS)
-    result = train(
-        tunable,
-        rows,
-        rows if validation else None,
-        recipe,
-        metrics=("accuracy",),
-        learning_rate=recipe.learning_rate,
-        checkpoints=checkpoints,
-    )
-    return tunable, result
+def trained(recipe=RECIPE, **more):
+    return train_tiny(recipe, **more)
 
 
 def test_the_average_is_the_mean_of_all_steps_with_weights_that_grow_with_a_power_of_the_step():

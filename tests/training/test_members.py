@@ -8,17 +8,16 @@ import pytest
 import torch
 import transformers
 from tests.tiny import save_tiny
-from tests.training.tuning_tools import examples_for, many_labels, many_tokens, tiny_tunable
+from tests.training.tuning_tools import train_tiny
 
 import frostline
 from frostline.errors import OptionError
 from frostline.records import Plan, Recipe
 from frostline.training.averaging import Average
 from frostline.training.checkpoints import Checkpoints
-from frostline.training.loop import TrainingRun, train, weights_of
+from frostline.training.loop import TrainingRun, weights_of
 from frostline.training.members import seed_of
 
-TOKENS, LABELS = many_tokens(), many_labels()
 SOUP = (0.5, 1.0, 2.0)
 RECIPE = Recipe(
     schedule="averaged", steps=50, batch=8, learning_rate=1e-3, head_rate=2e-3, cache_dtype="float32", soup=SOUP
@@ -36,19 +35,8 @@ def own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("FROSTLINE_CACHE", str(tmp_path / "cache"))
 
 
-def trained(plan, recipe=RECIPE, *, family="bert", validation=True, checkpoints=None):
-    tunable = tiny_tunable(family, plan)
-    rows = examples_for(tunable, TOKENS, LABELS)
-    result = train(
-        tunable,
-        rows,
-        rows if validation else None,
-        recipe,
-        metrics=("accuracy",),
-        learning_rate=recipe.learning_rate,
-        checkpoints=checkpoints,
-    )
-    return tunable, result
+def trained(plan, recipe=RECIPE, **more):
+    return train_tiny(recipe, plan=plan, **more)
 
 
 @pytest.mark.parametrize("name", PLANS)

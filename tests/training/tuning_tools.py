@@ -8,10 +8,12 @@ from tests.tiny import VOCABULARY, tiny_encoder
 
 from frostline.encoders.tokens import Tokens
 from frostline.kernels.batch_layout import Reads
-from frostline.records import Plan
+from frostline.records import Plan, Recipe
 from frostline.states.cache import open_together
 from frostline.states.frozen import DType, StatesAt
+from frostline.training.checkpoints import Checkpoints
 from frostline.training.dataset import Examples
+from frostline.training.loop import Trained, train
 from frostline.training.model import Tunable, make_tunable
 
 CLASSES = 3
@@ -51,3 +53,16 @@ def tiny_tunable(name: str = "bert", plan: Plan | None = None, **options: object
     """A tiny encoder made ready for a plan."""
     encoder = tiny_encoder(name)
     return make_tunable(encoder, plan or Plan.span(3, 4, 4), outputs=CLASSES, **options)  # type: ignore[arg-type]
+
+
+def train_tiny(
+    recipe: Recipe, *, plan: Plan | None = None, validation: bool = True, checkpoints: Checkpoints | None = None
+) -> tuple[Tunable, Trained]:
+    """A tiny model trained on random texts, which are its validation rows too."""
+    tunable = tiny_tunable("bert", plan)
+    rows = examples_for(tunable, many_tokens(), many_labels())
+    rate = recipe.learning_rate or 0.0
+    kept = rows if validation else None
+    return tunable, train(
+        tunable, rows, kept, recipe, metrics=("accuracy",), learning_rate=rate, checkpoints=checkpoints
+    )

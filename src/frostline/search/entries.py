@@ -79,7 +79,7 @@ class Race:
     def baselines(self) -> dict[str, str]:
         """The best entry of each kind of baseline in the last round, by its trial.
 
-        A plan that had fewer steps than others because it was behind is none: nothing shows how good it would be.
+        A plan that stopped early, because it was behind, is left out: nobody knows how good it would have become.
         """
         early = [entry.spec.recipe.steps or 0 for entry in self.final if not entry.proposal.joins_late]
         trained = [

@@ -242,7 +242,8 @@ class _Rounds:
         """Return a plan after a longer trial as a soup at its best rate, or as one model if that is better."""
         is_first = entry.spec.recipe.soup is None
         if entry.identity in self.single or not entry.proposal.plan.layers:
-            return self._as_one_model(entry, min(2 * steps, self.most))  # it was after so many when it became single
+            # Its first trial as one model had twice the steps of the soup that failed, and it stays ahead by that.
+            return self._as_one_model(entry, min(2 * steps, self.most))
         before, failed = self.at_best_rate(entry) if is_first else entry, len(self.failed)
         spec = self._spec(entry.proposal, steps, before.spec.recipe.learning_rate, SOUP)
         soups = self._enter([(spec, entry.proposal)])
